@@ -180,6 +180,15 @@ struct Evidence {
   const core::DumpSource& candidate;
   const Pairing& pairing;
   const Report& report;  ///< its `differences` and `named_tensors`
+
+  [[nodiscard]] const core::DumpSource& dump(bool of_baseline) const {
+    return of_baseline ? baseline : candidate;
+  }
+  /// Path of the module that made a call, as the baseline names it.
+  [[nodiscard]] std::string module_path(const core::OpRecord& head, bool of_baseline) const {
+    return of_baseline ? std::string(module_of(head)) : pairing.names.module_of(head);
+  }
+
   std::vector<Suspect> suspects =
       suspects_of(baseline.manifest(), candidate.manifest(), report.differences);
   RngLedger rng{baseline.manifest(), candidate.manifest()};

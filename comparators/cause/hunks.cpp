@@ -173,24 +173,17 @@ HunkVerdict reordering(const HunkJudge& of, const Hunk& hunk) {
 
 /// One operator against several of the same module, in its place.
 std::optional<HunkVerdict> decomposed(const HunkJudge& of, const Hunk& hunk) {
-  const bool whole_in_baseline = hunk.missing.size() == 1 && hunk.extra.size() > 1;
-  const bool whole_in_candidate = hunk.extra.size() == 1 && hunk.missing.size() > 1;
-  if (!whole_in_baseline && !whole_in_candidate) return std::nullopt;
-  const core::DumpSource& whole_source =
-      whole_in_baseline ? of.evidence.baseline : of.evidence.candidate;
-  const core::DumpSource& part_source =
-      whole_in_baseline ? of.evidence.candidate : of.evidence.baseline;
-  const auto& parts = whole_in_baseline ? hunk.extra : hunk.missing;
-  const core::OpRecord whole =
-      whole_source.op(whole_in_baseline ? hunk.missing.front() : hunk.extra.front());
+  const bool in_baseline = hunk.missing.size() == 1;  // the one that is whole
+  const Ops& wholes = in_baseline ? hunk.missing : hunk.extra;
+  const Ops& parts = in_baseline ? hunk.extra : hunk.missing;
+  if (wholes.size() != 1 || parts.size() < 2) return std::nullopt;
+  const core::OpRecord whole = of.evidence.dump(in_baseline).op(wholes.front());
+  const core::DumpSource& part_source = of.evidence.dump(!in_baseline);
+  const std::string module = of.evidence.module_path(whole, in_baseline);
   std::string names;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const core::OpRecord head = part_source.op_head(parts[i]);
-    const std::string whole_module = whole_in_baseline ? std::string(module_of(whole))
-                                                       : of.evidence.pairing.names.module_of(whole);
-    const std::string part_module = whole_in_baseline ? of.evidence.pairing.names.module_of(head)
-                                                      : std::string(module_of(head));
-    if (part_module != whole_module) return std::nullopt;
+    if (of.evidence.module_path(head, !in_baseline) != module) return std::nullopt;
     if (i < kDescribedParts) names += (i == 0 ? "" : ", ") + operator_text(head);
   }
   if (parts.size() > kDescribedParts) names += ", ...";
@@ -201,9 +194,9 @@ std::optional<HunkVerdict> decomposed(const HunkJudge& of, const Hunk& hunk) {
       {CauseKind::kDecomposed,
        fmt::format("{} in the {} stands in the place of {} in the {}; their outputs {}",
                    operator_text(whole),
-                   whole_in_baseline ? "baseline" : "candidate",
+                   in_baseline ? "baseline" : "candidate",
                    names,
-                   whole_in_baseline ? "candidate" : "baseline",
+                   in_baseline ? "candidate" : "baseline",
                    equal ? "are bit-equal" : "are not equal, or not known to be")}};
 }
 
@@ -222,8 +215,7 @@ std::optional<HunkVerdict> loop(const HunkJudge& of, const Hunk& hunk) {
   // A single operator after its like is as well a missing call as a loop.
   if (common == 0 || (common < 2 && body.size() < 2)) return std::nullopt;
   const std::size_t more = common + own.size() / body.size();
-  const core::DumpSource& source =
-      longer_in_baseline ? of.evidence.baseline : of.evidence.candidate;
+  const core::DumpSource& source = of.evidence.dump(longer_in_baseline);
   const std::string module(module_of(source.op_head(places.front())));
   return HunkVerdict{
       DivergenceKind::kControlFlow,
@@ -271,7 +263,7 @@ constexpr std::uint64_t kOperatorsOfModule = 8;
 
 /// @param op  of one side alone
 std::optional<Cause> mode_beside(const HunkJudge& of, const core::OpRecord& op, bool in_baseline) {
-  const core::DumpSource& own = in_baseline ? of.evidence.baseline : of.evidence.candidate;
+  const core::DumpSource& own = of.evidence.dump(in_baseline);
   const Pairing& pairing = of.evidence.pairing;
   const Ops& counterparts = in_baseline ? pairing.candidate_of : pairing.baseline_of;
   for (std::uint64_t next = op.index + 1;

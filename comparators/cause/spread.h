@@ -23,14 +23,14 @@
 
 namespace repro_check::comparators {
 
-inline constexpr std::uint32_t kNoOp = 0xFFFF'FFFF;
-
 /// How the relative L2 error of outputs goes from operator to operator. 12 bytes an operator, from
 /// the first one that differs on.
 class ErrorFlow {
  public:
   explicit ErrorFlow(std::size_t baseline_ops)
-      : in_(baseline_ops, kUnknown), out_(baseline_ops, kUnknown), parent_(baseline_ops, kNoOp) {}
+      : in_(baseline_ops, kUnknown),
+        out_(baseline_ops, kUnknown),
+        parent_(baseline_ops, kUnmatched) {}
 
   /// To be told every operator whose outputs differ, or whose inputs do.
   /// @param sources  baseline ops that made its differing inputs
@@ -145,7 +145,7 @@ class ErrorFlow {
     core::LargeVector<std::uint64_t> ops{op};
     // A call that encloses another has the higher place in time and the lower index, so indices do
     // not bound the walk.
-    for (std::uint32_t at = parent_.at(op); at != kNoOp && ops.size() < parent_.size();
+    for (std::uint32_t at = parent_.at(op); at != kUnmatched && ops.size() < parent_.size();
          at = parent_.at(at)) {
       ops.push_back(at);
     }
@@ -183,8 +183,9 @@ class ErrorFlow {
   }
 
   OpTable<float> in_;
-  OpTable<float> out_;             ///< greatest error of its floating outputs
-  OpTable<std::uint32_t> parent_;  ///< of its sources the one with the greatest error, or kNoOp
+  OpTable<float> out_;  ///< greatest error of its floating outputs
+  OpTable<std::uint32_t>
+      parent_;  ///< of its sources the one with the greatest error, or kUnmatched
   Growth counted_;
   double steepest_factor_ = 0;
   std::optional<std::uint64_t> steepest_;
@@ -371,7 +372,7 @@ class Taint {
   void fill_paths(const core::LargeVector<std::uint64_t>& finals,
                   std::vector<Origin>& origins) const {
     std::vector<double> worst(origins.size(), -1);
-    std::vector<std::uint64_t> ends(origins.size(), kNoOp);
+    std::vector<std::uint64_t> ends(origins.size(), kUnmatched);
     const std::size_t walked = std::min(finals.size(), kWalkedFinals);
     for (std::size_t place = 0; place < walked; ++place) {
       const std::uint64_t op = finals[place];
@@ -385,7 +386,7 @@ class Taint {
       });
     }
     for (std::size_t i = 0; i < origins.size(); ++i) {
-      if (ends[i] == kNoOp) continue;
+      if (ends[i] == kUnmatched) continue;
       origins[i].path =
           flow_.path_to(ends[i], kShownSteps, evidence_.baseline, origins[i].path_steps);
     }

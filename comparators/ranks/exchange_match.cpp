@@ -167,17 +167,17 @@ class ExchangePairing {
 
 class ExchangeMatching {
  public:
-  explicit ExchangeMatching(const RankReads& reads) : reads_(reads), pairing_(reads.ranks) {}
+  ExchangeMatching(const RankReads& reads, RanksReport& report)
+      : reads_(reads), report_(report), pairing_(reads.ranks) {}
 
-  ExchangeMatch run() {
-    for (const RankRead& rank : reads_.ranks) match_.unplaced += rank.roots.exchanges.unplaced;
+  void run() {
+    for (const RankRead& rank : reads_.ranks) report_.unplaced += rank.roots.exchanges.unplaced;
     for (const ComparedExchange& one : pairing_.compared()) {
       const bool is_collective = one.key.kind == ExchangeKind::kCollective;
-      (is_collective ? match_.collectives : match_.messages) += one.least;
+      (is_collective ? report_.collectives : report_.messages) += one.least;
       if (one.first) part(one);
     }
     keep_first();
-    return std::move(match_);
   }
 
  private:
@@ -207,7 +207,7 @@ class ExchangeMatching {
       calls.push_back(made);
     }
     for (std::size_t i = 0; i < most; ++i) {
-      if (part_at(one, calls, i)) return;
+      if (auto parting = part_at(one, calls, i)) return partings_.push_back(*std::move(parting));
     }
   }
 
@@ -221,7 +221,9 @@ class ExchangeMatching {
     partings_.push_back(std::move(parting));
   }
 
-  bool part_at(const ComparedExchange& one, const std::vector<const Calls*>& calls, std::size_t i) {
+  [[nodiscard]] std::optional<Parting> part_at(const ComparedExchange& one,
+                                               const std::vector<const Calls*>& calls,
+                                               std::size_t i) const {
     const auto came =
         std::ranges::find_if(calls, [&](const Calls* own) { return own->size() > i; });
     const Side& side = one.sides[static_cast<std::size_t>(came - calls.begin())];
@@ -254,21 +256,18 @@ class ExchangeMatching {
                       on_rank(instead, one.sides[other])),
           "let every rank of the group make the same collectives in the same order, with the same "
           "sizes and dtype"};
-      partings_.push_back(std::move(parting));
-      return true;
+      return parting;
     }
     if (const auto other = other_results(one, calls, i, which)) {
       parting.is_mismatch = true;
       parting.finding = *other;
-      partings_.push_back(std::move(parting));
-      return true;
+      return parting;
     }
-    if (parting.missing.empty()) return false;
+    if (parting.missing.empty()) return std::nullopt;
     parting.finding = one.key.kind == ExchangeKind::kCollective
                           ? missing_rank(parting, which, side.number(), made)
                           : missing_message(parting, which, side.key, made);
-    partings_.push_back(std::move(parting));
-    return true;
+    return parting;
   }
 
   /// All of them made it, and some were given something else.
@@ -361,9 +360,9 @@ class ExchangeMatching {
       return std::pair(one.step, !one.is_mismatch) < std::pair(other.step, !other.is_mismatch);
     });
     constexpr std::size_t kSaid = 3;
-    for (Parting& parting : kept) {
-      if (parting.step != kept.front().step || match_.findings.size() == kSaid) break;
-      match_.findings.push_back(std::move(parting.finding));
+    for (std::size_t i = 0; i < std::min(kept.size(), kSaid); ++i) {
+      if (kept[i].step != kept.front().step) break;
+      report_.findings.push_back(std::move(kept[i].finding));
     }
   }
 
@@ -386,9 +385,9 @@ class ExchangeMatching {
   }
 
   const RankReads& reads_;
+  RanksReport& report_;
   const ExchangePairing pairing_;
   std::vector<Parting> partings_;
-  ExchangeMatch match_;
 };
 
 }  // namespace
@@ -409,6 +408,8 @@ std::vector<ToldCalls> calls_to_read(std::span<const RankRead> ranks) {
   return wanted;
 }
 
-ExchangeMatch match_exchanges(const RankReads& reads) { return ExchangeMatching(reads).run(); }
+void match_exchanges(const RankReads& reads, RanksReport& report) {
+  ExchangeMatching(reads, report).run();
+}
 
 }  // namespace repro_check::comparators

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -15,17 +14,11 @@ namespace repro_check::comparators {
 /// each that made the same. Without the calls.
 std::vector<ToldCalls> calls_to_read(std::span<const RankRead> ranks);
 
-struct ExchangeMatch {
-  std::uint64_t collectives = 0;
-  std::uint64_t messages = 0;
-  std::uint64_t unplaced = 0;
-  std::vector<RankFinding> findings;
-};
-
 /// All members of a group make the same collectives in the same order: operator, dtypes, root, and
 /// where they must be equal sizes. What one rank sends to another with a tag that one receives, in
 /// the same order, of the same dtypes and as many elements. Says of each the first that is not, of
 /// those that no other explains.
-ExchangeMatch match_exchanges(const RankReads& reads);
+/// @param report  gets its collectives, messages, unplaced and findings
+void match_exchanges(const RankReads& reads, RanksReport& report);
 
 }  // namespace repro_check::comparators

@@ -243,7 +243,7 @@ bool continues(ClippedNorm& clipped, const ClippedNorm& next) {
   return true;
 }
 
-NormMatch match_norms(const RankReads& reads) {
+void match_norms(const RankReads& reads, RanksReport& report) {
   std::map<std::pair<std::uint32_t, std::size_t>, OfRanks> moments;  // by step, and which of it
   for (const RankRead& rank : reads.ranks) {
     std::size_t ordinal = 0;
@@ -254,7 +254,7 @@ NormMatch match_norms(const RankReads& reads) {
       last = &clipped;
     }
   }
-  NormMatch match;
+  std::optional<RankFinding> finding;
   for (const auto& [moment, ranks] : moments) {
     const ClippedNorm& first = *ranks.front().clipped;
     const bool agreed = std::ranges::all_of(
@@ -262,14 +262,13 @@ NormMatch match_norms(const RankReads& reads) {
     Whole whole(ranks);
     const std::string why = whole.put_together();
     if (!why.empty()) {
-      if (match.open++ == 0) match.why_open = why;
+      if (report.open_norms++ == 0) report.why_open = why;
     } else if (agreed && !whole.parted()) {
-      ++match.compared;
-      auto finding = judge_norm(whole, first);
-      if (finding && match.findings.empty()) match.findings.push_back(*std::move(finding));
+      ++report.norms;
+      if (!finding) finding = judge_norm(whole, first);
     }
   }
-  return match;
+  if (finding) report.findings.push_back(*std::move(finding));
 }
 
 double norm_tolerance(double elements, double epsilon) noexcept {

@@ -39,16 +39,11 @@ ClippedNorm clipped_norm_of(const core::OpRecord& record);
 /// of all. False where it is by another norm.
 bool continues(ClippedNorm& clipped, const ClippedNorm& next);
 
-/// Norms that were held against what all ranks hold of the gradients.
-struct NormMatch {
-  std::uint64_t compared = 0;
-  std::uint64_t open = 0;
-  std::string why_open;               ///< of the first of these
-  std::vector<RankFinding> findings;  ///< the first that is not the norm of all gradients
-};
-
-/// Squares are added up by placement: each shard once, and once what several ranks have alike.
-NormMatch match_norms(const RankReads& reads);
+/// Holds norms against what all ranks hold of the gradients. Squares are added up by placement:
+/// each shard once, and once what several ranks have alike.
+/// @param report  gets its norms, open_norms and why_open, and the first that is not the norm of
+///                all gradients among its findings
+void match_norms(const RankReads& reads, RanksReport& report);
 
 /// How far a norm may be from the exact one, relative to it, by rounding alone.
 ///

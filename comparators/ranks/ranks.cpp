@@ -47,8 +47,8 @@ class ReplicaComparison {
     find_peers();
     find_absent();
     if (read_.size() > 1) judge_kinds();
-    find_other_exchanges();
-    find_other_norms();
+    match_exchanges(reads_, report_);
+    if (read_.size() > 1) match_norms(reads_, report_);
     find_equal_inputs();
     find_data();
     find_equal_draws();
@@ -211,23 +211,6 @@ class ReplicaComparison {
       ++difference.of;
       if (digests.size() > 1 || having[name] != roots.size()) difference.names.emplace_back(name);
     }
-  }
-
-  void find_other_exchanges() {
-    ExchangeMatch match = match_exchanges(reads_);
-    report_.collectives = match.collectives;
-    report_.messages = match.messages;
-    report_.unplaced = match.unplaced;
-    std::ranges::move(match.findings, std::back_inserter(report_.findings));
-  }
-
-  void find_other_norms() {
-    if (read_.size() < 2) return;
-    NormMatch match = match_norms(reads_);
-    report_.norms = match.compared;
-    report_.open_norms = match.open;
-    report_.why_open = match.why_open;
-    std::ranges::move(match.findings, std::back_inserter(report_.findings));
   }
 
   /// Ranks that work on parts of the same: they must read and draw alike.

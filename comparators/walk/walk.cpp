@@ -652,14 +652,10 @@ class ReturnedJudge {
     OpDivergence item;
     item.relation = Relation::kMissing;
     item.kind = DivergenceKind::kMissing;
-    if (here) {
-      item.baseline_index = call.baseline;
-      item.baseline = context_.baseline.op_head(call.baseline);
-    } else {
-      item.candidate_index = call.candidate;
-      item.candidate = context_.candidate.op_head(call.candidate);
-    }
-    const std::uint64_t step = (here ? item.baseline : item.candidate).step;
+    const std::uint32_t op = here ? call.baseline : call.candidate;
+    (here ? item.baseline_index : item.candidate_index) = op;
+    (here ? item.baseline : item.candidate) = evidence_.dump(here).op_head(op);
+    const std::uint64_t step = shown_record(item).step;
     item.cause = {CauseKind::kMissing,
                   fmt::format("call {} returned in the {} alone: {} against {}",
                               step + 1,
@@ -997,8 +993,8 @@ class Walk {
   void take_hunk(const Hunk& hunk) {
     const std::optional<Decision> decision = decisions_.last();
     if (!report_.control_flow) report_.control_flow = hunks_.control_flow(hunk, decision);
-    for (const std::uint32_t op : hunk.missing) take_alone(context_.baseline, op, true);
-    for (const std::uint32_t op : hunk.extra) take_alone(context_.candidate, op, false);
+    for (const std::uint32_t op : hunk.missing) take_alone(op, true);
+    for (const std::uint32_t op : hunk.extra) take_alone(op, false);
     taint_.see_hunk(hunk);
     trail_.see_hunk(hunk);
     for (const Hunk& part : hunks_.split(hunk)) {
@@ -1011,7 +1007,8 @@ class Walk {
     }
   }
 
-  void take_alone(const core::DumpSource& source, std::uint32_t place, bool in_baseline) {
+  void take_alone(std::uint32_t place, bool in_baseline) {
+    const core::DumpSource& source = evidence_.dump(in_baseline);
     const core::OpRecord head = source.op_head(place);
     rank_firsts_.see(head, in_baseline);
     modules_.see(head, OpOutcome::kUnseen);

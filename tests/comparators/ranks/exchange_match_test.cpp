@@ -17,10 +17,10 @@
 
 namespace core = repro_check::core;
 using repro_check::comparators::calls_to_read;
-using repro_check::comparators::ExchangeMatch;
 using repro_check::comparators::match_exchanges;
 using repro_check::comparators::RankRead;
 using repro_check::comparators::RankReads;
+using repro_check::comparators::RanksReport;
 using repro_check::comparators::read_calls;
 using repro_check::comparators::read_rank;
 using repro_check::comparators::SharedColumns;
@@ -91,7 +91,7 @@ class Rank {
   std::int64_t made_ = 0;
 };
 
-ExchangeMatch match(const std::vector<Rank>& ranks) {
+RanksReport match(const std::vector<Rank>& ranks) {
   RankReads reads;
   SharedColumns shared;
   for (std::uint32_t rank = 0; rank < ranks.size(); ++rank) {
@@ -103,7 +103,9 @@ ExchangeMatch match(const std::vector<Rank>& ranks) {
     reads.told.push_back(
         read_calls(ranks[wanted.rank].source(), wanted.rank, wanted.key, wanted.first));
   }
-  return match_exchanges(reads);
+  RanksReport report;
+  match_exchanges(reads, report);
+  return report;
 }
 
 std::vector<Rank> two_ranks() {
@@ -112,7 +114,7 @@ std::vector<Rank> two_ranks() {
   return ranks;
 }
 
-std::string only(const ExchangeMatch& match) {
+std::string only(const RanksReport& match) {
   REQUIRE(match.findings.size() == 1);
   return match.findings.front().what;
 }
@@ -182,7 +184,7 @@ TEST_CASE("groups are known by their ranks, and one that nobody named is not jud
     ranks[i].collective(i < 2 ? "c10d::barrier" : "c10d::reduce_", "", "1");
     ranks[i].collective(i == 0 ? "c10d::barrier" : "c10d::reduce_", "", "unknown");
   }
-  const ExchangeMatch found = match(ranks);
+  const RanksReport found = match(ranks);
   CHECK(found.findings.empty());
   CHECK(found.collectives == 2);
   CHECK(found.unplaced == 4);

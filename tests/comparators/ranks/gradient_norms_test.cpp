@@ -19,9 +19,9 @@ using repro_check::comparators::ClippedNorm;
 using repro_check::comparators::continues;
 using repro_check::comparators::match_norms;
 using repro_check::comparators::norm_tolerance;
-using repro_check::comparators::NormMatch;
 using repro_check::comparators::RankFinding;
 using repro_check::comparators::RankReads;
+using repro_check::comparators::RanksReport;
 
 namespace {
 
@@ -38,20 +38,22 @@ ClippedNorm clipped(double norm, const Numbers& local, double type = 2) {
   return clipped_norm_of(record);
 }
 
-NormMatch match(const std::vector<ClippedNorm>& ranks) {
+RanksReport match(const std::vector<ClippedNorm>& ranks) {
   RankReads reads;
   for (const ClippedNorm& norm : ranks) {
     auto& rank = reads.ranks.emplace_back();
     rank.state.recording.rank = static_cast<std::uint32_t>(reads.ranks.size() - 1);
     rank.roots.norms.push_back(norm);
   }
-  return match_norms(reads);
+  RanksReport report;
+  match_norms(reads, report);
+  return report;
 }
 
 void check_open(const std::vector<ClippedNorm>& ranks, const char* why) {
-  const NormMatch found = match(ranks);
-  CHECK(found.compared == 0);
-  CHECK(found.open == 1);
+  const RanksReport found = match(ranks);
+  CHECK(found.norms == 0);
+  CHECK(found.open_norms == 1);
   CHECK(found.why_open == why);
   CHECK(found.findings.empty());
 }
@@ -60,10 +62,10 @@ void check_open(const std::vector<ClippedNorm>& ranks, const char* why) {
 
 TEST_CASE("each shard is counted once, and once what all ranks have") {
   // 3^2 + 4^2 of two shards, 12^2 of what is whole.
-  const NormMatch found = match(
+  const RanksReport found = match(
       {clipped(13, {{"w@0:0/2|dp", 3}, {"b", 12}}), clipped(13, {{"w@0:1/2|dp", 4}, {"b", 12}})});
-  CHECK(found.compared == 1);
-  CHECK(found.open == 0);
+  CHECK(found.norms == 1);
+  CHECK(found.open_norms == 0);
   CHECK(found.findings.empty());
 }
 
@@ -77,12 +79,13 @@ TEST_CASE("what is split along two axes of a mesh is told apart by the axis") {
           5, {{std::string("a@0:") + dp + "/2|dp", a}, {std::string("b@0:") + tp + "/2|tp", b}}));
     }
   }
-  CHECK(match(ranks).compared == 1);
+  CHECK(match(ranks).norms == 1);
   CHECK(match(ranks).findings.empty());
 }
 
 TEST_CASE("a shard that is in no norm") {
-  const NormMatch found = match({clipped(3, {{"w@0:0/2|dp", 3}}), clipped(3, {{"w@0:1/2|dp", 4}})});
+  const RanksReport found =
+      match({clipped(3, {{"w@0:0/2|dp", 3}}), clipped(3, {{"w@0:1/2|dp", 4}})});
   REQUIRE(found.findings.size() == 1);
   CHECK(found.findings[0].weight == RankFinding::Weight::kProof);
   CHECK(found.findings[0].what ==
@@ -93,15 +96,16 @@ TEST_CASE("a shard that is in no norm") {
 
 TEST_CASE("replicas that are counted once a rank") {
   const double twice = std::sqrt(9 + 16 + 2 * 144);
-  const NormMatch found = match({clipped(twice, {{"w@0:0/2|dp", 3}, {"b", 12}}),
-                                 clipped(twice, {{"w@0:1/2|dp", 4}, {"b", 12}})});
+  const RanksReport found = match({clipped(twice, {{"w@0:0/2|dp", 3}, {"b", 12}}),
+                                   clipped(twice, {{"w@0:1/2|dp", 4}, {"b", 12}})});
   REQUIRE(found.findings.size() == 1);
   CHECK(found.findings[0].weight == RankFinding::Weight::kProof);
   CHECK(found.findings[0].what.starts_with("replicas are counted several times in the norm"));
 }
 
 TEST_CASE("a norm of more than what is clipped is no proof") {
-  const NormMatch found = match({clipped(9, {{"w@0:0/2|dp", 3}}), clipped(9, {{"w@0:1/2|dp", 4}})});
+  const RanksReport found =
+      match({clipped(9, {{"w@0:0/2|dp", 3}}), clipped(9, {{"w@0:1/2|dp", 4}})});
   REQUIRE(found.findings.size() == 1);
   CHECK(found.findings[0].weight == RankFinding::Weight::kSuspicion);
 }
@@ -120,7 +124,7 @@ TEST_CASE("what cannot be put together is not judged") {
 }
 
 TEST_CASE("norms and gradients that differ are said elsewhere") {
-  CHECK(match({clipped(3, {{"w", 3}}), clipped(4, {{"w", 3}})}).compared == 0);
+  CHECK(match({clipped(3, {{"w", 3}}), clipped(4, {{"w", 3}})}).norms == 0);
   CHECK(match({clipped(3, {{"w", 3}}), clipped(3, {{"w", 4}})}).findings.empty());
 }
 
@@ -128,7 +132,7 @@ TEST_CASE("groups that are clipped by one norm are one clipping") {
   ClippedNorm first = clipped(5, {{"a", 3}});
   CHECK(continues(first, clipped(5, {{"b", 4}})));
   CHECK_FALSE(continues(first, clipped(4, {{"b", 4}})));
-  CHECK(match({first, first}).compared == 1);
+  CHECK(match({first, first}).norms == 1);
   CHECK(match({first, first}).findings.empty());
 }
 
