@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <exception>
 #include <utility>
 
@@ -17,6 +16,7 @@
 #include "core/system/memory.h"
 #include "core/tensor/content.h"
 #include "core/tensor/tensor_record.h"
+#include "core/text/text.h"
 
 namespace repro_check::comparators {
 namespace {
@@ -39,13 +39,10 @@ struct Relaxed {
 };
 
 std::string_view state_text(ContentState state) noexcept {
-  constexpr std::array<std::string_view, 6> kTexts{"values",
-                                                   "uninitialised memory",
-                                                   "no content",
-                                                   "an undefined tensor",
-                                                   "a composite",
-                                                   "excluded from the recording"};
-  return kTexts[static_cast<std::size_t>(state)];
+  return core::word_at(
+      "values|uninitialised memory|no content|an undefined tensor|a composite|"
+      "excluded from the recording",
+      static_cast<std::size_t>(state));
 }
 
 /// As the recording calls it, where it is none of those that have a number: `quint4x2`.

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "comparators/report/report.h"
+#include "core/text/text.h"
 #include "core/trace/program_records.h"
 
 namespace repro_check::comparators {
@@ -111,8 +112,7 @@ std::uint32_t rank_at(const RankGroup& group, std::int64_t place) {
 }  // namespace
 
 std::string_view exchange_name(ExchangeKind kind) noexcept {
-  constexpr std::array<std::string_view, 3> kNames{"collective", "sent", "received"};
-  return kNames.at(static_cast<std::size_t>(kind));
+  return core::word_at("collective|sent|received", static_cast<std::size_t>(kind));
 }
 
 std::string_view CollectiveCall::mismatch_with(const CollectiveCall& other) const noexcept {

@@ -9,6 +9,8 @@
 #include <cstddef>
 #include <limits>
 
+#include "core/text/text.h"
+
 namespace repro_check::comparators {
 namespace {
 
@@ -126,34 +128,20 @@ bool is_word_of(std::string_view words, std::string_view word) noexcept {
 }
 
 std::string_view data_verdict_name(DataVerdict verdict) noexcept {
-  constexpr std::array<std::string_view, 5> kNames{
-      "equal", "contents", "reordered", "other", "length"};
-  static_assert(kNames.size() == static_cast<std::size_t>(kLastDataVerdict) + 1);
-  return kNames[static_cast<std::size_t>(verdict)];
+  return core::word_at("equal|contents|reordered|other|length", static_cast<std::size_t>(verdict));
 }
 
 std::string_view state_name(StateKind kind) noexcept {
-  constexpr std::array<std::string_view, 12> kNames{"batch",
-                                                    "parameters",
-                                                    "buffers",
-                                                    "generator of PyTorch",
-                                                    "generator of the device",
-                                                    "generator of NumPy",
-                                                    "generator of random",
-                                                    "generator of the loader",
-                                                    "loss scale",
-                                                    "state of the optimizer",
-                                                    "step count of the optimizer",
-                                                    "schedule"};
-  static_assert(kNames.size() == static_cast<std::size_t>(kLastState) + 1);
-  return kNames[static_cast<std::size_t>(kind)];
+  return core::word_at(
+      "batch|parameters|buffers|generator of PyTorch|generator of the device|generator of NumPy|"
+      "generator of random|generator of the loader|loss scale|state of the optimizer|"
+      "step count of the optimizer|schedule",
+      static_cast<std::size_t>(kind));
 }
 
 std::string_view restored_name(Restored outcome) noexcept {
-  constexpr std::array<std::string_view, 5> kNames{
-      "right", "not saved", "not loaded", "used up between", "not proven"};
-  static_assert(kNames.size() == static_cast<std::size_t>(kLastRestored) + 1);
-  return kNames[static_cast<std::size_t>(outcome)];
+  return core::word_at("right|not saved|not loaded|used up between|not proven",
+                       static_cast<std::size_t>(outcome));
 }
 
 std::string counted(std::uint64_t count, std::string_view noun) {
