@@ -789,19 +789,6 @@ Report compare_all(const core::DumpSource& baseline,
   return Comparison(baseline, candidate, options).run();
 }
 
-}  // namespace
-
-Report compare(const core::DumpSource& baseline,
-               const core::DumpSource& candidate,
-               const CompareOptions& options) {
-  const auto begin = std::chrono::steady_clock::now();
-  Report report = compare_all(baseline, candidate, options);
-  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  return report;
-}
-
-namespace {
-
 /// What a partial dump and its counterpart have in common.
 struct Scope {
   std::uint64_t end = std::numeric_limits<std::uint64_t>::max();  ///< no op from here on
@@ -852,15 +839,11 @@ void mark(RunSummary& run, const core::DumpSource& dump, std::vector<std::string
                   fmt::format("{} is a partial recording: {}", dump.location(), partial.reason));
 }
 
-}  // namespace
-
-bool is_partial(const core::DumpSource& dump) { return dump.manifest().trace.partial.has_value(); }
-
 Report compare_common_prefix(const core::DumpSource& baseline,
                              const core::DumpSource& candidate,
                              const CompareOptions& options) {
   const Scope scope = common_scope(baseline, candidate);
-  Report report = compare(prefix_of(baseline, scope), prefix_of(candidate, scope), options);
+  Report report = compare_all(prefix_of(baseline, scope), prefix_of(candidate, scope), options);
   mark(report.runs[0], baseline, report.warnings);
   mark(report.runs[1], candidate, report.warnings);
   if (report.status == Status::kReproducible) {
@@ -868,6 +851,21 @@ Report compare_common_prefix(const core::DumpSource& baseline,
     report.reasons.insert(report.reasons.begin(), how_far(report.coverage));
     report.mend = "record the run again to its end: this is no pass";
   }
+  return report;
+}
+
+}  // namespace
+
+bool is_partial(const core::DumpSource& dump) { return dump.manifest().trace.partial.has_value(); }
+
+Report compare(const core::DumpSource& baseline,
+               const core::DumpSource& candidate,
+               const CompareOptions& options) {
+  const auto begin = std::chrono::steady_clock::now();
+  const auto how =
+      is_partial(baseline) || is_partial(candidate) ? compare_common_prefix : compare_all;
+  Report report = how(baseline, candidate, options);
+  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return report;
 }
 

@@ -10,7 +10,9 @@ namespace repro_check::comparators {
 
 /// Judges `candidate` by `baseline`. A damaged or incomparable dump is a status of the report, with
 /// what could still be said; nothing is thrown for it. Of programs that ran on other numbers of
-/// ranks only what common_of_worlds() names is compared, which is no pass.
+/// ranks only what common_of_worlds() names is compared, which is no pass. Where a dump is partial
+/// only what every partial side reached is compared, operators that were never left are skipped,
+/// and nothing that is found equal is more than Status::kPartial.
 /// @throws core::Error{kInternal} when the accounting does not close
 Report compare(const core::DumpSource& baseline,
                const core::DumpSource& candidate,
@@ -20,12 +22,5 @@ core::ExitCode exit_code_of(const Report& report) noexcept;
 
 /// Whether a dump ends before its run did.
 bool is_partial(const core::DumpSource& dump);
-
-/// As compare(), where at least one dump is partial: only what every partial side reached is
-/// compared, operators that were never left are skipped, and nothing that is found equal is more
-/// than Status::kPartial.
-Report compare_common_prefix(const core::DumpSource& baseline,
-                             const core::DumpSource& candidate,
-                             const CompareOptions& options);
 
 }  // namespace repro_check::comparators

@@ -151,10 +151,7 @@ Report judge(const std::filesystem::path& baseline,
   const Side second = open_side(candidate, baseline, opening);
   Report report;
   if (first.dump && second.dump) {
-    const bool prefix =
-        comparators::is_partial(*first.dump) || comparators::is_partial(*second.dump);
-    const auto compare = prefix ? comparators::compare_common_prefix : comparators::compare;
-    report = compare(*first.dump, *second.dump, options);
+    report = comparators::compare(*first.dump, *second.dump, options);
   } else {
     report.runs = {summarise(baseline, first), summarise(candidate, second)};
     if (first.error) add_failure(report, *first.error);

@@ -53,8 +53,7 @@ TEST_CASE("equal as far as it goes is no pass, and says how far that is") {
   for (const bool swapped : {false, true}) {
     const MemorySource full = whole({1, 2, 3, 4});
     const MemorySource part = partial({1, 2, 3});
-    const Report report =
-        swapped ? compare_common_prefix(part, full, {}) : compare_common_prefix(full, part, {});
+    const Report report = swapped ? compare(part, full, {}) : compare(full, part, {});
     CHECK(report.status == Status::kPartial);
     CHECK(exit_of(report) == 4);
     CHECK(report.coverage.compared == 3);
@@ -71,20 +70,20 @@ TEST_CASE("equal as far as it goes is no pass, and says how far that is") {
 }
 
 TEST_CASE("a divergence before the end is one") {
-  const Report report = compare_common_prefix(whole({1, 2, 3, 4}), partial({1, 5, 3}), {});
+  const Report report = compare(whole({1, 2, 3, 4}), partial({1, 5, 3}), {});
   CHECK(report.status == Status::kDiverged);
   CHECK(exit_of(report) == 1);
   CHECK(report.first_divergence->baseline_index == 1);
 }
 
 TEST_CASE("a partial recording that goes on after the whole one has ended diverges from it") {
-  const Report report = compare_common_prefix(whole({1, 2}), partial({1, 2, 3}), {});
+  const Report report = compare(whole({1, 2}), partial({1, 2, 3}), {});
   CHECK(exit_of(report) == 1);
   CHECK(report.coverage.missing_in_baseline == 1);
 }
 
 TEST_CASE("operators that were never left are skipped, not mismatched") {
-  const Report report = compare_common_prefix(whole({1, 2, 3, 4}), partial({1, 2, 3}, {1}), {});
+  const Report report = compare(whole({1, 2, 3, 4}), partial({1, 2, 3}, {1}), {});
   CHECK(report.status == Status::kPartial);
   CHECK(report.coverage.compared == 2);
   CHECK(report.coverage.skipped == 1);
@@ -92,13 +91,13 @@ TEST_CASE("operators that were never left are skipped, not mismatched") {
 }
 
 TEST_CASE("two partial recordings are compared as far as both go") {
-  const Report report = compare_common_prefix(partial({1, 2, 3, 9}), partial({1, 2}), {});
+  const Report report = compare(partial({1, 2, 3, 9}), partial({1, 2}), {});
   CHECK(report.status == Status::kPartial);
   CHECK(report.coverage.compared == 2);
 }
 
 TEST_CASE("where no operator was reached, nothing was compared") {
-  const Report report = compare_common_prefix(whole({1, 2}), partial({}), {});
+  const Report report = compare(whole({1, 2}), partial({}), {});
   CHECK(report.status == Status::kNothingCompared);
   CHECK(exit_of(report) == 4);
 }
