@@ -31,14 +31,6 @@ std::string setting_text(const Setting& setting) {
   return text;
 }
 
-std::vector<const Setting*> of_side(const ReplayEvidence& evidence, bool baseline) {
-  std::vector<const Setting*> settings;
-  for (const Setting& setting : evidence.settings) {
-    if (setting.of_baseline == baseline) settings.push_back(&setting);
-  }
-  return settings;
-}
-
 bool varies(const Setting& setting) { return setting.results.size() > 1; }
 
 /// `4 results in 10 calls on 2 threads`
@@ -50,29 +42,29 @@ std::string count_text(const Setting& setting) {
 }
 
 std::string side_text(const ReplayEvidence& evidence, bool baseline) {
-  const std::vector<const Setting*> settings = of_side(evidence, baseline);
-  if (settings.empty()) return {};
   std::set<core::Digest> distinct;
   std::uint64_t calls = 0;
   bool known = true;
   bool recorded = true;
+  bool varying = false;
   std::vector<std::string> names;
   std::vector<std::string> counts;
-  for (const Setting* setting : settings) {
-    distinct.insert(setting->results.begin(), setting->results.end());
-    calls += setting->calls;
-    known = known && setting->as_recorded.has_value();
-    recorded = recorded && setting->as_recorded.value_or(false);
-    names.push_back(setting_text(*setting));
-    counts.push_back(count_text(*setting));
+  for (const Setting& setting : evidence.settings) {
+    if (setting.of_baseline != baseline) continue;
+    distinct.insert(setting.results.begin(), setting.results.end());
+    calls += setting.calls;
+    known = known && setting.as_recorded.has_value();
+    recorded = recorded && setting.as_recorded.value_or(false);
+    varying = varying || varies(setting);
+    names.push_back(setting_text(setting));
+    counts.push_back(count_text(setting));
   }
+  if (names.empty()) return {};
   std::string text =
       fmt::format("executed again by itself, op {} of the {} ",
                   baseline ? evidence.baseline_op.value_or(0) : evidence.candidate_op.value_or(0),
                   baseline ? "baseline" : "candidate");
-  const auto is_varying = [](const Setting* setting) { return varies(*setting); };
-  if (std::ranges::any_of(settings, is_varying))
-    return text + fmt::format("gives {}", fmt::join(counts, ", "));
+  if (varying) return text + fmt::format("gives {}", fmt::join(counts, ", "));
   if (distinct.size() > 1) {
     return text + fmt::format("repeats at every setting, but not with the same result: {}",
                               fmt::join(names, " | "));
@@ -170,10 +162,10 @@ void judge_threads(const ReplayEvidence& evidence, Cause& cause) {
   if (cause.kind != CauseKind::kThreads) return;
   std::set<core::Digest> results;
   std::set<std::uint64_t> counts;
-  for (const Setting* setting : of_side(evidence, true)) {
-    if (!setting->isa.empty()) continue;
-    results.insert(setting->results.begin(), setting->results.end());
-    counts.insert(setting->threads);
+  for (const Setting& setting : evidence.settings) {
+    if (!setting.of_baseline || !setting.isa.empty()) continue;
+    results.insert(setting.results.begin(), setting.results.end());
+    counts.insert(setting.threads);
   }
   if (counts.size() < 2) return;
   cause.evidence +=
