@@ -235,9 +235,10 @@ class StateJudge {
   }
 
  private:
-  /// How the value that the baseline had, and the candidate has not, was lost.
+  /// How a value that the baseline had, and the candidate has not, was lost.
+  /// @param value  as it was when it was saved
   [[nodiscard]] Restored lost(const Leaf& value) const {
-    const std::string print = print_of(when_saved(value));
+    const std::string print = print_of(value);
     if (!saved_.contains(print)) return Restored::kNotSaved;
     return restored_.contains(print) ? Restored::kUsedUp : Restored::kNotLoaded;
   }
@@ -260,7 +261,7 @@ class StateJudge {
       if (++state.differing > 1) continue;
       state.name = leaf.name;
       state.detail = detail_of(leaf, other);
-      state.outcome = lost(leaf);
+      state.outcome = lost(when_saved(leaf));
       if (state.outcome == Restored::kUsedUp) find_use(leaf, state);
     }
     for (auto& [kind, state] : kinds) {
@@ -390,10 +391,7 @@ class StateJudge {
     state.detail +=
         fmt::format(": the {} stood elsewhere when the iterator was made", state_name(kind));
     state.place = iterator_of(there_)->place;
-    const std::string print = print_of(*blamed);
-    if (saved_.contains(print)) {
-      state.outcome = restored_.contains(print) ? Restored::kUsedUp : Restored::kNotLoaded;
-    }
+    state.outcome = lost(*blamed);
     for (RestoredState& known : states) {
       if (known.kind == kind && known.differing > 0) known.outcome = state.outcome;
     }

@@ -372,7 +372,7 @@ class TrailKeeper {
     row.state = state_of(call);
     note_producers(from, row);
     note_errors(call, row);
-    if (from.generator || to.generator) note_draw(from, to, row);
+    note_draw(from.generator, to.generator, row);
     if (call.why) map_outputs(call);
     trail_->rows.push_back(row);
   }
@@ -432,10 +432,8 @@ class TrailKeeper {
     (in_baseline ? row.baseline : row.candidate) = place;
     row.state = in_baseline ? OpState::kBaselineOnly : OpState::kCandidateOnly;
     note_producers(record, row);
-    if (record.generator) {
-      note_draw(
-          in_baseline ? record : core::OpRecord{}, in_baseline ? core::OpRecord{} : record, row);
-    }
+    const std::optional<core::GeneratorUse> none;
+    note_draw(in_baseline ? record.generator : none, in_baseline ? none : record.generator, row);
     trail_->rows.push_back(row);
   }
 
@@ -482,10 +480,13 @@ class TrailKeeper {
     trail_->errors.push_back(errors);
   }
 
-  void note_draw(const core::OpRecord& from, const core::OpRecord& to, const TrailRow& row) {
+  void note_draw(const std::optional<core::GeneratorUse>& from,
+                 const std::optional<core::GeneratorUse>& to,
+                 const TrailRow& row) {
+    if (!from && !to) return;
     ++trail_->draws_total;
     if (trail_->draws.size() >= OpTrail::kMostDraws) return;
-    trail_->draws.push_back({row.baseline, row.candidate, row.op, from.generator, to.generator});
+    trail_->draws.push_back({row.baseline, row.candidate, row.op, from, to});
   }
 
   void map_outputs(const JudgedCall& call) {
@@ -806,13 +807,12 @@ class ReturnedJudge {
     const OpRecord& to = call.candidate;
     const OpFindings& findings = call.findings;
     if (!same_paths(from, to)) {
-      const ScalarDifference* first = nullptr;
-      for (const ScalarDifference& result : findings.results) {
-        if (!has_path(from, result.name) || !has_path(to, result.name)) first = &result;
-        if (first != nullptr) break;
-      }
+      const auto first = std::ranges::find_if(findings.results, [&](const auto& result) {
+        return !has_path(from, result.name) || !has_path(to, result.name);
+      });
       return Cause(CauseKind::kOtherStructure,
-                   first == nullptr ? "the same values come back in another order" : first->text());
+                   first == findings.results.end() ? "the same values come back in another order"
+                                                   : first->text());
     }
     if (auto other = other_value(findings)) return other;
     if (std::ranges::any_of(findings.inputs, is_one_sided) && !findings.results.empty()) {
