@@ -318,11 +318,10 @@ std::string suspects_text(const std::vector<Suspect>& suspects) {
 }
 
 std::string settings_advice(const std::vector<Suspect>& suspects) {
-  std::vector<const Suspect*> settable;
-  for (const Suspect& suspect : suspects) {
-    if (!suspect.pointer.empty()) settable.push_back(&suspect);
+  const auto is_settable = [](const Suspect& suspect) { return !suspect.pointer.empty(); };
+  if (std::ranges::count_if(suspects, is_settable) == 1) {
+    return "give both runs " + in_configuration(*std::ranges::find_if(suspects, is_settable));
   }
-  if (settable.size() == 1) return "give both runs " + in_configuration(*settable.front());
   return "give both runs the same values, in one configuration; repro-check bisect finds which of "
          "them it is";
 }

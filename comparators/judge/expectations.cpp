@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
+#include <string_view>
 #include <utility>
 
 #include "comparators/judge/rule_book.h"
@@ -250,22 +251,14 @@ std::vector<ExpectedOutcome> Expectations::settle(const std::optional<std::uint6
   std::vector<std::string> failures;
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     const ExpectedOutcome& outcome = outcomes.emplace_back(outcome_of(i));
-    if (outcome.what == kExpired) {
-      failures.push_back(fmt::format("the expected divergence of {} expired on {} ({})",
-                                     outcome.match,
-                                     outcome.expires,
-                                     outcome.owner));
-    } else if (outcome.what == kUnexpectedPass) {
-      failures.push_back(
-          fmt::format("{} was expected to diverge, and agrees: take the entry out ({})",
-                      outcome.match,
-                      outcome.owner));
-    } else if (outcome.what == kBeyondLimit) {
-      failures.push_back(fmt::format("{} diverged further than expected: {} ({})",
-                                     outcome.match,
-                                     outcome.detail,
-                                     outcome.owner));
-    }
+    if (!outcome.fails()) continue;
+    const std::string_view text =
+        outcome.what == kExpired ? "the expected divergence of {0} expired on {1} ({3})"
+        : outcome.what == kUnexpectedPass
+            ? "{0} was expected to diverge, and agrees: take the entry out ({3})"
+            : "{0} diverged further than expected: {2} ({3})";
+    failures.push_back(fmt::format(
+        fmt::runtime(text), outcome.match, outcome.expires, outcome.detail, outcome.owner));
   }
   if (report.status == Status::kReproducible && !failures.empty()) {
     report.status = Status::kDiverged;
