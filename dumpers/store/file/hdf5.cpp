@@ -125,18 +125,6 @@ TypeHandle make_type(Dtype dtype, const Blame& blame) {
   }
 }
 
-/// The same type with its bytes in the other order; for a complex type, those of its parts.
-TypeHandle make_swapped(hid_t type, Dtype dtype, const Blame& blame) {
-  if (core::is_complex(dtype)) {
-    const TypeHandle part(blame.id(H5Tget_member_type(type, 0), "cannot take a type apart"));
-    const TypeHandle swapped = make_swapped(part.get(), Dtype::kFloat32, blame);
-    return make_complex(swapped.get(), blame);
-  }
-  TypeHandle copy(blame.id(H5Tcopy(type), "cannot copy a type"));
-  if (dtype != Dtype::kBool) blame.ok(H5Tset_order(copy.get(), H5T_ORDER_BE), "cannot swap a type");
-  return copy;
-}
-
 }  // namespace
 
 hid_t number_type(Dtype dtype) {
@@ -155,9 +143,7 @@ hid_t number_type(Dtype dtype) {
 
 ElementTypes::ElementTypes(const Blame& blame) {
   for (std::size_t i = 1; i < types_.size(); ++i) {
-    const auto dtype = static_cast<Dtype>(i);
-    types_[i] = make_type(dtype, blame);
-    swapped_[i] = make_swapped(types_[i].get(), dtype, blame);
+    types_[i] = make_type(static_cast<Dtype>(i), blame);
   }
 }
 
@@ -171,9 +157,7 @@ hid_t ElementTypes::of(Dtype dtype) const {
 
 std::optional<Dtype> ElementTypes::recognise(hid_t type) const {
   for (std::size_t i = 1; i < types_.size(); ++i) {
-    if (H5Tequal(type, types_[i].get()) > 0 || H5Tequal(type, swapped_[i].get()) > 0) {
-      return static_cast<Dtype>(i);
-    }
+    if (H5Tequal(type, types_[i].get()) > 0) return static_cast<Dtype>(i);
   }
   return std::nullopt;
 }

@@ -110,14 +110,13 @@ class ElementTypes {
   /// @param dtype  any but kUnknown
   [[nodiscard]] hid_t of(core::Dtype dtype) const;
 
-  /// The dtype a foreign type stands for, in either byte order; quantised dtypes and those that are
-  /// stored as plain integers come back as integers.
+  /// The dtype a foreign type stands for; quantised dtypes and those that are stored as plain
+  /// integers come back as integers.
+  /// @param type  with its numbers little-endian
   [[nodiscard]] std::optional<core::Dtype> recognise(hid_t type) const;
 
  private:
-  static constexpr std::size_t kDtypes = 26;
-  std::array<TypeHandle, kDtypes> types_;
-  std::array<TypeHandle, kDtypes> swapped_;  ///< big-endian, where that is another type
+  std::array<TypeHandle, core::kDtypes.size()> types_;
 };
 
 /// Dimensions of the dataset for `shape`: the shape itself, or all elements in one dimension where

@@ -39,13 +39,22 @@ void write_fixed_attribute(hid_t file,
   write_attribute(file, name, type.get(), text.data(), blame);
 }
 
-}  // namespace
+/// For making something that does not remember when it was made.
+PropertyHandle timeless_creation(hid_t kind, const Blame& blame) {
+  PropertyHandle list(blame.id(H5Pcreate(kind), "cannot make a property list"));
+  blame.ok(H5Pset_obj_track_times(list.get(), false), "cannot make a property list");
+  return list;
+}
 
+/// How we open HDF5 files: without its file locks. Our own tell recordings apart, and read-only and
+/// network file systems have none.
 PropertyHandle file_access(const Blame& blame) {
   PropertyHandle list(blame.id(H5Pcreate(H5P_FILE_ACCESS), "cannot make a property list"));
   blame.ok(H5Pset_file_locking(list.get(), false, true), "cannot switch file locks off");
   return list;
 }
+
+}  // namespace
 
 FileHandle create_trace(const std::filesystem::path& file, const Blame& blame) {
   const Hdf5Scope scope;
@@ -56,9 +65,7 @@ FileHandle create_trace(const std::filesystem::path& file, const Blame& blame) {
   // The oldest format in which every piece of structure carries a checksum; readable since 1.8.
   blame.ok(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V18, H5F_LIBVER_V18),
            "cannot choose the file format");
-  const PropertyHandle creation(
-      blame.id(H5Pcreate(H5P_FILE_CREATE), "cannot make a property list"));
-  blame.ok(H5Pset_obj_track_times(creation.get(), false), "cannot make a property list");
+  const PropertyHandle creation = timeless_creation(H5P_FILE_CREATE, blame);
   FileHandle created(blame.id(H5Fcreate(file.c_str(), H5F_ACC_EXCL, creation.get(), access.get()),
                               "cannot create the trace"));
   write_fixed_attribute(created.get(), "format", core::kDumpFormatName, blame);
@@ -68,9 +75,7 @@ FileHandle create_trace(const std::filesystem::path& file, const Blame& blame) {
 
 GroupHandle make_group(hid_t parent, const std::string& name, const Blame& blame) {
   const Hdf5Scope scope;
-  const PropertyHandle creation(
-      blame.id(H5Pcreate(H5P_GROUP_CREATE), "cannot make a property list"));
-  blame.ok(H5Pset_obj_track_times(creation.get(), false), "cannot make a property list");
+  const PropertyHandle creation = timeless_creation(H5P_GROUP_CREATE, blame);
   return GroupHandle(
       blame.id(H5Gcreate2(parent, name.c_str(), H5P_DEFAULT, creation.get(), H5P_DEFAULT),
                "cannot make a group"));
@@ -81,11 +86,10 @@ std::string format_version() {
 }
 
 PropertyHandle contiguous_creation(const Blame& blame) {
-  PropertyHandle list(blame.id(H5Pcreate(H5P_DATASET_CREATE), "cannot make a property list"));
+  PropertyHandle list = timeless_creation(H5P_DATASET_CREATE, blame);
   blame.ok(H5Pset_layout(list.get(), H5D_CONTIGUOUS), "cannot make a property list");
   blame.ok(H5Pset_alloc_time(list.get(), H5D_ALLOC_TIME_EARLY), "cannot make a property list");
   blame.ok(H5Pset_fill_time(list.get(), H5D_FILL_TIME_NEVER), "cannot make a property list");
-  blame.ok(H5Pset_obj_track_times(list.get(), false), "cannot make a property list");
   return list;
 }
 
@@ -158,7 +162,17 @@ struct FreeName {
   void operator()(char* name) const noexcept { H5free_memory(name); }
 };
 
-TypeHandle little_endian_compound(hid_t type, const Blame& blame) {
+/// The same type, laid out alike, with every number in it little-endian: what our own dumps hold.
+/// None where no dump holds such elements: HDF5 would put pointers into the bytes for some of them.
+TypeHandle little_endian(hid_t type, const Blame& blame) {
+  const H5T_class_t kind = H5Tget_class(type);
+  const bool number = kind == H5T_INTEGER || kind == H5T_FLOAT;
+  if (number || kind == H5T_ENUM) {
+    TypeHandle copy(blame.id(H5Tcopy(type), kUnreadable));
+    if (number) blame.ok(H5Tset_order(copy.get(), H5T_ORDER_LE), kUnreadable);
+    return copy;
+  }
+  if (kind != H5T_COMPOUND) return {};
   TypeHandle made(blame.id(H5Tcreate(H5T_COMPOUND, H5Tget_size(type)), kUnreadable));
   const int members = H5Tget_nmembers(type);
   for (int i = 0; i < members; ++i) {
@@ -166,6 +180,7 @@ TypeHandle little_endian_compound(hid_t type, const Blame& blame) {
     const std::unique_ptr<char, FreeName> name(H5Tget_member_name(type, at));
     const TypeHandle theirs(blame.id(H5Tget_member_type(type, at), kUnreadable));
     const TypeHandle ours = little_endian(theirs.get(), blame);
+    if (ours.get() < 0) return {};
     if (name == nullptr) blame.fail(kUnreadable);
     blame.ok(H5Tinsert(made.get(), name.get(), H5Tget_member_offset(type, at), ours.get()),
              kUnreadable);
@@ -190,26 +205,11 @@ class Mapping : core::Pinned {
   void* at_;
 };
 
-}  // namespace
-
-TypeHandle little_endian(hid_t type, const Blame& blame) {
-  switch (H5Tget_class(type)) {
-    case H5T_COMPOUND:
-      return little_endian_compound(type, blame);
-    case H5T_INTEGER:
-    case H5T_FLOAT: {
-      TypeHandle copy(blame.id(H5Tcopy(type), kUnreadable));
-      blame.ok(H5Tset_order(copy.get(), H5T_ORDER_LE), kUnreadable);
-      return copy;
-    }
-    case H5T_ENUM:
-      return TypeHandle(blame.id(H5Tcopy(type), kUnreadable));
-    default:
-      // HDF5 would put pointers into the bytes for some of them.
-      blame.fail("has elements of a kind that no dump holds");
-  }
-}
-
+/// The elements of a dataset as a contiguous one would hold them, in a temporary file without a
+/// name: disk instead of memory, because a tensor may be larger than that.
+/// @param type   little_endian() of the dataset's
+/// @param bytes  of all elements; not 0
+/// @throws core::Error{kDumpDamaged} when HDF5 cannot read it, {kIo} when there is no room
 core::FileDescriptor plain_copy(hid_t dataset,
                                 hid_t type,
                                 std::uint64_t bytes,
@@ -220,8 +220,6 @@ core::FileDescriptor plain_copy(hid_t dataset,
   blame.ok(H5Dread(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, mapping.get()), "cannot be read");
   return std::move(made.file);
 }
-
-namespace {
 
 constexpr const char* kHint = "the dump is damaged; copy it again or record the run again";
 
@@ -394,6 +392,7 @@ PlainDataset TraceFile::dataset(hid_t group, const std::string& name, const Blam
   if (contiguous && bytes != 0) found.extent = contiguous_extent(dataset.get(), bytes, blame);
   if (plain) return found;
   found.type = little_endian(found.type.get(), blame);
+  if (found.type.get() < 0) blame.fail("has elements of a kind that no dump holds");
   if (bytes != 0) found.extent = copied_extent(dataset.get(), found.type.get(), bytes, blame);
   return found;
 }
@@ -454,30 +453,26 @@ namespace {
 
 constexpr std::size_t kShown = 8;
 
-struct Found {
-  std::vector<std::string> names;
-};
-
 herr_t note_dataset(hid_t /*file*/, const char* name, const H5O_info_t* info, void* data) {
-  auto* found = static_cast<Found*>(data);
+  auto* found = static_cast<std::vector<std::string>*>(data);
   if (info->type != H5O_TYPE_DATASET) return 0;
   try {
-    found->names.push_back(fmt::format("/{}", core::printable(name)));
+    found->push_back(fmt::format("/{}", core::printable(name)));
   } catch (...) {
     return -1;  // no exception may cross C code
   }
-  return found->names.size() > kShown ? 1 : 0;
+  return found->size() > kShown ? 1 : 0;
 }
 
 std::string datasets_hint(hid_t file) {
-  Found found;
+  std::vector<std::string> found;
   // The native order, as in TraceFile::names: others make HDF5 crash on a damaged file.
   H5Ovisit2(file, H5_INDEX_NAME, H5_ITER_NATIVE, &note_dataset, &found, H5O_INFO_BASIC);
-  if (found.names.empty()) return "the file holds no dataset";
-  const bool more = found.names.size() > kShown;
-  if (more) found.names.pop_back();
-  std::ranges::sort(found.names);
-  return fmt::format("it holds {}{}", fmt::join(found.names, ", "), more ? ", ..." : "");
+  if (found.empty()) return "the file holds no dataset";
+  const bool more = found.size() > kShown;
+  if (more) found.pop_back();
+  std::ranges::sort(found);
+  return fmt::format("it holds {}{}", fmt::join(found, ", "), more ? ", ..." : "");
 }
 
 std::string describe(hid_t type) {
@@ -541,7 +536,7 @@ core::HostTensor read_hdf5_tensor(const std::filesystem::path& file, const std::
   const Blame blame = whole.inside(dataset);
   const TypeHandle type(blame.id(H5Dget_type(found.get()), "cannot be read"));
   const ElementTypes types(blame);
-  const std::optional<core::Dtype> dtype = types.recognise(type.get());
+  const std::optional<core::Dtype> dtype = types.recognise(little_endian(type.get(), blame).get());
   if (!dtype) blame.fail(fmt::format("holds {}, which no tensor can", describe(type.get())));
 
   const std::vector<hsize_t> dims = dims_of(found.get(), blame);

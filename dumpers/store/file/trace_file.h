@@ -17,10 +17,6 @@
 
 namespace repro_check::store {
 
-/// How we open HDF5 files: without its file locks. Our own tell recordings apart, and read-only and
-/// network file systems have none.
-PropertyHandle file_access(const Blame& blame);
-
 /// A new trace.h5 with its format attributes; big datasets will start at a multiple of
 /// kDirectBlock.
 FileHandle create_trace(const std::filesystem::path& file, const Blame& blame);
@@ -62,16 +58,6 @@ class ContentDatasets {
   ElementTypes types_;
   PropertyHandle creation_;
 };
-
-/// The same type, laid out alike, with every number in it little-endian: what our own dumps hold.
-TypeHandle little_endian(hid_t type, const Blame& blame);
-
-/// The elements of a dataset as a contiguous one would hold them, in a temporary file without a
-/// name: disk instead of memory, because a tensor may be larger than that.
-/// @param type   little_endian() of the dataset's
-/// @param bytes  of all elements; not 0
-/// @throws core::Error{kDumpDamaged} when HDF5 cannot read it, {kIo} when there is no room
-core::FileDescriptor plain_copy(hid_t dataset, hid_t type, std::uint64_t bytes, const Blame& blame);
 
 /// Where a dataset's bytes lie.
 struct Extent {
