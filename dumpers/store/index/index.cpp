@@ -30,7 +30,13 @@ namespace {
 
 constexpr std::size_t kBatch = std::size_t{1} << 20U;
 
-}  // namespace
+/// One member of a row.
+struct Member {
+  std::string name;  ///< empty = the row itself
+  std::size_t offset = 0;
+  core::Dtype type = core::Dtype::kUnknown;
+  bool may_lack = false;
+};
 
 std::vector<Member> members_of(const TableLayout& layout) {
   std::vector<Member> members;
@@ -52,6 +58,7 @@ std::vector<Member> members_of(const TableLayout& layout) {
   return members;
 }
 
+/// The HDF5 type of a row.
 TypeHandle row_type(const TableLayout& layout, const Blame& blame) {
   const std::vector<Member> members = members_of(layout);
   if (members.front().name.empty()) {
@@ -65,6 +72,8 @@ TypeHandle row_type(const TableLayout& layout, const Blame& blame) {
   }
   return type;
 }
+
+}  // namespace
 
 TableWriter::TableWriter(hid_t group, const TableLayout& layout, std::uint64_t rows, Blame blame)
     : layout_(layout), rows_(rows), blame_(std::move(blame)), type_(row_type(layout, blame_)) {

@@ -33,15 +33,6 @@ namespace repro_check::store {
 
 using journal::TableLayout;
 
-/// One member of a row.
-struct Member {
-  std::string name;  ///< empty = the row itself
-  std::size_t offset = 0;
-  core::Dtype type = core::Dtype::kUnknown;
-  bool may_lack = false;
-};
-std::vector<Member> members_of(const TableLayout& layout);
-
 /// `/packed`, beside the index: the bytes of small contents, one behind the other.
 inline constexpr TableLayout kPackedTable = journal::table<std::uint8_t>("packed", "u1");
 
@@ -60,9 +51,6 @@ struct TableDigest {
 /// Digest of the whole index: of the text with one line `name rows row_size digest` a dataset, in
 /// ascending byte order of name.
 core::Digest index_digest(std::vector<TableDigest> tables);
-
-/// The HDF5 type of a row.
-TypeHandle row_type(const TableLayout& layout, const Blame& blame);
 
 /// Writes one table of the index, front to back. The number of rows is given first, because a
 /// contiguous dataset cannot grow, and only such a one is read without trusting a chunk index.
@@ -124,15 +112,17 @@ class TableReader {
 
   /// @param into  gets rows [begin, begin + count)
   /// @throws core::Error{kDumpDamaged} unless these exist
-  template <typename Row>
-  void read(std::uint64_t begin, std::uint64_t count, std::vector<Row>& into) const {
+  template <typename Rows>
+  void read(std::uint64_t begin, std::uint64_t count, Rows& into) const {
+    using Row = typename Rows::value_type;
     expect_range(begin, count);
     into.resize(count);
-    for (std::uint64_t i = 0; row_size_ != sizeof(Row) && i < count; ++i) {
-      into[i] = row<Row>(begin + i);
+    if (row_size_ != sizeof(Row)) {
+      for (std::uint64_t i = 0; i < count; ++i) into[i] = row<Row>(begin + i);
+      return;
     }
     auto left = std::as_writable_bytes(std::span<Row>(into));
-    while (row_size_ == sizeof(Row) && !left.empty()) {
+    while (!left.empty()) {
       auto rows = rows_from(begin + count - left.size() / sizeof(Row));
       rows = rows.first(std::min(rows.size(), left.size()));
       std::ranges::copy(rows, left.begin());
@@ -144,10 +134,7 @@ class TableReader {
   template <typename Row>
   [[nodiscard]] core::LargeVector<Row> all() const {
     core::LargeVector<Row> rows(rows_);
-    for (std::uint64_t i = 0; row_size_ != sizeof(Row) && i < rows_; ++i) rows[i] = row<Row>(i);
-    if (row_size_ == sizeof(Row)) {
-      file_.read(extent_, 0, std::as_writable_bytes(std::span<Row>(rows)));
-    }
+    read(0, rows_, rows);
     return rows;
   }
 
