@@ -54,25 +54,19 @@ std::uint64_t inode_of(const core::FileDescriptor& file) {
 }
 
 /// All that go into it, in that order.
-class PackedFiles {
- public:
+struct PackedFiles {
+  std::vector<PackedFile> files;
+  std::uint64_t bytes = 0;
+
   void add(const fs::path& source, std::string name) {
     const core::FileDescriptor opened = open_plain(source);
-    const std::uint64_t bytes = size_of(opened, source.string());
-    files_.push_back({source, std::move(name), bytes, inode_of(opened)});
-    bytes_ += bytes;
+    files.push_back({source, std::move(name), size_of(opened, source.string()), inode_of(opened)});
+    bytes += files.back().bytes;
   }
   /// @param inside  its directory in the pack, with a slash
   void add_dump(const fs::path& directory, const std::string& inside) {
     for (const char* file : {kManifestName, kTraceName}) add(directory / file, inside + file);
   }
-
-  [[nodiscard]] std::span<const PackedFile> all() const noexcept { return files_; }
-  [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
-
- private:
-  std::vector<PackedFile> files_;
-  std::uint64_t bytes_ = 0;
 };
 
 /// Bytes that no file in a pack of so many may have: 1 GiB, and 1,024 for each of them. zstd makes
@@ -100,8 +94,14 @@ struct Abandon {
   }
 };
 
+/// Writes a tar archive as one zstd frame with a checksum. What comes out depends on the bytes, the
+/// names, the level and the version of zstd: not on the time, owner or mode of the files, nor on
+/// the number of processors.
 class PackWriter {
  public:
+  /// @param fd     written from where it stands
+  /// @param name   of it, for messages
+  /// @param level  1 to 19
   PackWriter(int fd, std::string name, int level)
       : fd_(fd),
         name_(std::move(name)),
@@ -124,6 +124,8 @@ class PackWriter {
     archive_write_set_bytes_in_last_block(archive_.get(), kTarBlock);
     archive_write_open2(archive_.get(), this, nullptr, &PackWriter::write, nullptr, nullptr);
   }
+  /// @param progress  told how many bytes of all files are done after each piece
+  /// @throws core::Error{kIo}, {kDumpDamaged} when the file shrinks meanwhile
   void add(const PackedFile& file, const std::function<void(std::uint64_t)>& progress) {
     const core::FileDescriptor opened = open_plain(file.source);
     const std::string source = file.source.string();
@@ -146,6 +148,7 @@ class PackWriter {
     }
   }
 
+  /// @return bytes written
   std::uint64_t finish() {
     expect(archive_write_close(archive_.get()) == ARCHIVE_OK);
     while (compress({}, ZSTD_e_end) != 0) {
@@ -220,25 +223,6 @@ class PackWriter {
   std::uint64_t packed_ = 0;
   std::uint64_t written_ = 0;
 };
-
-/// Writes a tar archive as one zstd frame with a checksum. What comes out depends on the bytes, the
-/// names, the level and the version of zstd: not on the time, owner or mode of the files, nor on
-/// the number of processors.
-/// @param fd        written from where it stands
-/// @param name      of it, for messages
-/// @param level     1 to 19
-/// @param progress  told how many bytes of all files are done after each piece
-/// @return bytes written
-/// @throws core::Error{kIo}, {kDumpDamaged} when a file shrinks meanwhile
-std::uint64_t write_pack(int fd,
-                         const std::string& name,
-                         int level,
-                         std::span<const PackedFile> files,
-                         const std::function<void(std::uint64_t)>& progress) {
-  PackWriter writer(fd, name, level);
-  for (const PackedFile& file : files) writer.add(file, progress);
-  return writer.finish();
-}
 
 constexpr const char* kPackHint = "give a file that `repro-check pack` has made";
 
@@ -679,7 +663,7 @@ PackSummary pack_dump(const fs::path& dump,
       files.add_dump(rank.path, inside + rank.path.filename().string() + "/");
     }
   }
-  summary.plain_bytes = files.bytes();
+  summary.plain_bytes = files.bytes;
 
   const fs::path working = temporary_beside(pack);
   const core::FileDescriptor made = create_plain(working);
@@ -687,7 +671,9 @@ PackSummary pack_dump(const fs::path& dump,
   const auto show = [&](std::uint64_t done) {
     if (progress) progress(PackPhase::kPacking, done, summary.plain_bytes);
   };
-  summary.packed_bytes = write_pack(made.get(), name, options.level, files.all(), show);
+  PackWriter writer(made.get(), name, options.level);
+  for (const PackedFile& file : files.files) writer.add(file, show);
+  summary.packed_bytes = writer.finish();
   if (summary.plain_bytes > largest_member(summary.packed_bytes)) {
     throw core::usage_error(
         fmt::format("{}: {} bytes become {}, and nobody would unpack so few to so many",
