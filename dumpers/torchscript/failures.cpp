@@ -5,9 +5,9 @@
 #include <torch/csrc/jit/runtime/jit_exception.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <cstddef>
+#include <initializer_list>
 #include <new>
 #include <string_view>
 
@@ -22,6 +22,11 @@ constexpr std::size_t kMaxText = std::size_t{1} << 20U;
 
 bool contains(const std::string& text, std::string_view what) {
   return text.find(what) != std::string::npos;
+}
+
+bool says_one_of(const std::exception& error, std::initializer_list<std::string_view> phrases) {
+  const std::string text = full_text(error);
+  return std::ranges::any_of(phrases, [&](std::string_view p) { return contains(text, p); });
 }
 
 std::string trim(std::string_view line) {
@@ -79,23 +84,21 @@ std::string first_useful_line(const std::exception& error) {
 bool is_out_of_memory(const std::exception& error) {
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return true;
   if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr) return true;
-  const std::string text = full_text(error);
-  constexpr std::array<std::string_view, 5> kPhrases = {"not enough memory",
-                                                        "can't allocate memory",
-                                                        "out of memory",
-                                                        "bad_alloc",
-                                                        "Storage size calculation overflowed"};
-  return std::ranges::any_of(kPhrases, [&](std::string_view p) { return contains(text, p); });
+  return says_one_of(error,
+                     {"not enough memory",
+                      "can't allocate memory",
+                      "out of memory",
+                      "bad_alloc",
+                      "Storage size calculation overflowed"});
 }
 
 bool is_removed_call(const std::exception& error) {
-  const std::string text = full_text(error);
-  constexpr std::array<std::string_view, 5> kPhrases = {"Arguments for call are not valid",
-                                                        "is now removed",
-                                                        "has been removed",
-                                                        "no longer supported",
-                                                        "requires the return_complex parameter"};
-  return std::ranges::any_of(kPhrases, [&](std::string_view p) { return contains(text, p); });
+  return says_one_of(error,
+                     {"Arguments for call are not valid",
+                      "is now removed",
+                      "has been removed",
+                      "no longer supported",
+                      "requires the return_complex parameter"});
 }
 
 bool is_determinism_refusal(const std::exception& error) {

@@ -65,9 +65,9 @@ std::vector<core::SourceFrame> parse_trace(const std::string& text) {
   return frames;
 }
 
-using Place = std::tuple<std::string, std::size_t, std::size_t>;
+using FileLine = std::tuple<std::string, std::size_t, std::size_t>;
 
-core::SourceFrame frame_at(const Place& place, const std::string& function) {
+core::SourceFrame frame_at(const FileLine& place, const std::string& function) {
   return {std::get<0>(place), static_cast<std::uint32_t>(std::get<1>(place)), function};
 }
 
@@ -145,7 +145,7 @@ std::vector<core::SourceFrame> frames_of(const torch::jit::SourceRange& range,
 
 std::int64_t SiteTable::add(const torch::jit::SourceRange& range,
                             const CallFrame& frame,
-                            bool is_call) {
+                            Place place) {
   core::CallSite site{frame.module_path, frame.module_type, frames_of(range, frame.function)};
   // A traced range tells the whole stack by itself.
   if (site.frames.size() <= 1) {
@@ -159,11 +159,10 @@ std::int64_t SiteTable::add(const torch::jit::SourceRange& range,
       if (traced) break;
     }
   }
-  sites_.push_back(intern(std::move(site)));
-  by_frames_.emplace(text_of(sites_.back()->frames), sites_.back());
-  const auto id = static_cast<std::int64_t>(sites_.size()) - 1;
-  calls_.push_back(is_call);
-  return id;
+  place.site = intern(std::move(site));
+  by_frames_.emplace(text_of(place.site->frames), place.site);
+  places_.push_back(std::move(place));
+  return static_cast<std::int64_t>(places_.size()) - 1;
 }
 
 std::shared_ptr<const core::CallSite> SiteTable::intern(core::CallSite site) {
@@ -186,14 +185,10 @@ std::shared_ptr<const core::CallSite> SiteTable::find(const std::vector<core::So
   return found;
 }
 
-bool SiteTable::is_call(std::int64_t id) const {
-  return id >= 0 && id < static_cast<std::int64_t>(calls_.size()) &&
-         calls_[static_cast<std::size_t>(id)];
-}
-
-std::shared_ptr<const core::CallSite> SiteTable::at(std::int64_t id) const {
-  if (id < 0 || id >= static_cast<std::int64_t>(sites_.size())) return nullptr;
-  return sites_[static_cast<std::size_t>(id)];
+const Place& SiteTable::at(std::int64_t id) const {
+  static const Place kNone;
+  const bool known = id >= 0 && std::cmp_less(id, places_.size());
+  return known ? places_[static_cast<std::size_t>(id)] : kNone;
 }
 
 ModulePaths::ModulePaths(const torch::jit::Module& root) : root_(root) { visit(root, ""); }
@@ -404,14 +399,14 @@ class Instrumenter {
   }
 
  private:
-  struct Place {
+  struct Inlined {
     const CallFrame* frame = nullptr;
     std::vector<std::pair<Function*, torch::jit::SourceRange>> calls;  // outermost first
   };
 
   void inline_range(Node* first,
                     Node* end,
-                    const Place& place,
+                    const Inlined& place,
                     const torch::jit::InlinedCallStackPtr& stack,
                     std::size_t depth) {
     for (Node* node = first; node != end;) {
@@ -429,7 +424,7 @@ class Instrumenter {
   }
 
   void inline_within(Node& node,
-                     const Place& place,
+                     const Inlined& place,
                      const torch::jit::InlinedCallStackPtr& stack,
                      std::size_t depth) {
     for (Block* block : node.blocks()) {
@@ -444,10 +439,10 @@ class Instrumenter {
     inline_range(*body.nodes().begin(), body.return_node(), place, stack, depth);
   }
 
-  void inline_call(Node* call, GraphFunction& callee, const Place& caller, std::size_t depth) {
+  void inline_call(Node* call, GraphFunction& callee, const Inlined& caller, std::size_t depth) {
     callee.ensure_defined();
     const bool is_method = call->kind() == prim::CallMethod;
-    Place place{&new_frame(*call, callee, *caller.frame), caller.calls};
+    Inlined place{&new_frame(*call, callee, *caller.frame), caller.calls};
     place.calls.emplace_back(&callee, call->sourceRange());
     const auto stack = stack_of(place);
     const auto arguments = is_method ? call->inputs() : call->inputs().slice(1);
@@ -483,7 +478,7 @@ class Instrumenter {
     return frame;
   }
 
-  torch::jit::InlinedCallStackPtr stack_of(const Place& place) {
+  torch::jit::InlinedCallStackPtr stack_of(const Inlined& place) {
     torch::jit::InlinedCallStackPtr stack;
     for (std::size_t i = place.calls.size(); i-- > 0;) {
       const auto& [function, range] = place.calls[i];
@@ -547,13 +542,12 @@ class Instrumenter {
   void mark(Node& node) {
     const CallFrame& frame = frame_of(node);
     const bool is_call = node.kind() == prim::CallMethod || node.kind() == prim::CallFunction;
-    const CallFrame place = is_call ? called(node, frame) : frame;
-    const std::int64_t id = sites_.add(placed(node, frame).sourceRange(), place, is_call);
+    const bool fills = node.kind() == c10::aten::tensor || node.kind() == c10::aten::as_tensor;
+    const std::int64_t id = sites_.add(placed(node, frame).sourceRange(),
+                                       is_call ? called(node, frame) : frame,
+                                       {nullptr, is_call, fills});
     note_seeding(node, id);
     note_training_flag(node, id);
-    if (node.kind() == c10::aten::tensor || node.kind() == c10::aten::as_tensor) {
-      sites_.note_filling(id);
-    }
     insert_marker(&node, id);
   }
 
@@ -579,11 +573,11 @@ class Instrumenter {
 
   /// `aten::dropout at model.py:12 (encoder.drop)`.
   [[nodiscard]] std::string text_of(const Node& node, std::int64_t id) const {
-    const auto site = sites_.at(id);
-    const core::SourceFrame* frame = core::display_frame(*site);
+    const core::CallSite& site = *sites_.at(id).site;
+    const core::SourceFrame* frame = core::display_frame(site);
     std::string text = node.kind().toQualString();
     if (frame != nullptr) text += " at " + frame->file + ":" + std::to_string(frame->line);
-    if (!site->module_path.empty()) text += " (" + site->module_path + ")";
+    if (!site.module_path.empty()) text += " (" + site.module_path + ")";
     return text;
   }
 
@@ -760,8 +754,8 @@ c10::IValue MethodRunner::run(std::vector<c10::IValue> inputs) {
 
 std::shared_ptr<const core::CallSite> MethodRunner::current_site() {
   last_asked_.store(current_mark(), std::memory_order_relaxed);
-  auto marked = optimize_ ? nullptr : sites_.at(current_mark());
-  if (marked && !sites_.is_call(current_mark())) return marked;
+  const auto [marked, is_call, fills] = optimize_ ? Place() : sites_.at(current_mark());
+  if (marked && !is_call) return marked;
   const InterpreterPlace place = interpreter_place();
   // Within a call that could not be inlined the marker knows the module, the interpreter the line.
   if (marked) return sites_.intern({marked->module_path, marked->module_type, place.frames});
@@ -780,12 +774,12 @@ bool MethodRunner::runs_model(std::uint32_t /*step*/) const {
   return !optimize_ || !torch::jit::currentCallstack().empty();
 }
 
-bool MethodRunner::fills_memory() const { return !optimize_ && sites_.fills(current_mark()); }
+bool MethodRunner::fills_memory() const { return !optimize_ && sites_.at(current_mark()).fills; }
 
 std::shared_ptr<const core::CallSite> MethodRunner::place_between_operators() {
   const bool asked = stopped_at_ == last_asked_.load();
-  if (optimize_ || asked || sites_.is_call(stopped_at_)) return nullptr;
-  return sites_.at(stopped_at_);
+  const Place& place = sites_.at(stopped_at_);
+  return optimize_ || asked || place.is_call ? nullptr : place.site;
 }
 
 namespace {

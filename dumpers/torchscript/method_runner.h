@@ -13,7 +13,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -37,18 +36,19 @@ struct CallFrame {
   std::string module_type;
 };
 
-/// Every place of a model that can call an operator, one object a place, by number.
+/// A place of a model that can call an operator.
+struct Place {
+  std::shared_ptr<const core::CallSite> site;
+  bool is_call = false;  ///< runs code without markers, of the module that its frame names
+  bool fills = false;    ///< writes the memory that it allocates without an operator
+};
+
+/// Every place of a model, one object a place, by number.
 class SiteTable {
  public:
   /// Number of the place `range` within `frame`.
-  /// @param is_call  a call that runs code without markers, of the module that `frame` names
-  std::int64_t add(const torch::jit::SourceRange& range, const CallFrame& frame, bool is_call);
-
-  [[nodiscard]] bool is_call(std::int64_t id) const;
-
-  /// Notes that what is called at a place writes the memory that it allocates without an operator.
-  void note_filling(std::int64_t id) { filling_.insert(id); }
-  [[nodiscard]] bool fills(std::int64_t id) const { return filling_.contains(id); }
+  /// @param place  all but its site
+  std::int64_t add(const torch::jit::SourceRange& range, const CallFrame& frame, Place place);
 
   /// A place found while the model runs.
   std::shared_ptr<const core::CallSite> intern(core::CallSite site);
@@ -58,13 +58,12 @@ class SiteTable {
   [[nodiscard]] std::shared_ptr<const core::CallSite> find(
       const std::vector<core::SourceFrame>& frames, const std::vector<std::string>& names) const;
 
-  /// Null for a number that was never given. Safe beside intern() and find(), not beside add().
-  [[nodiscard]] std::shared_ptr<const core::CallSite> at(std::int64_t id) const;
+  /// Without a site for a number that was never given. Safe beside intern() and find(), not beside
+  /// add().
+  [[nodiscard]] const Place& at(std::int64_t id) const;
 
  private:
-  std::vector<std::shared_ptr<const core::CallSite>> sites_;
-  std::vector<bool> calls_;
-  std::set<std::int64_t> filling_;
+  std::vector<Place> places_;
   std::map<std::string, std::shared_ptr<const core::CallSite>> by_text_;
   std::multimap<std::string, std::shared_ptr<const core::CallSite>> by_frames_;
   std::mutex mutex_;
