@@ -49,18 +49,6 @@ std::optional<at::ScalarType> to_scalar_type(core::Dtype dtype) noexcept {
   return capture::scalar_type_of(dtype);
 }
 
-at::Tensor to_tensor(const core::HostTensor& host, const std::string& what) {
-  const auto type = to_scalar_type(host.dtype);
-  if (!type) {
-    throw usage_error(what + ": dtype " + std::string(core::dtype_name(host.dtype)) +
-                          " cannot be given to a model under LibTorch " TORCH_VERSION,
-                      "convert the tensor, or use a recorder built against a newer LibTorch");
-  }
-  at::Tensor tensor = at::empty(host.shape, at::TensorOptions().dtype(*type));
-  if (!host.bytes.empty()) std::memcpy(tensor.data_ptr(), host.bytes.data(), host.bytes.size());
-  return tensor;
-}
-
 at::Device parse_device(const std::string& text) {
   std::optional<at::Device> device;
   std::string reason;
@@ -255,6 +243,19 @@ auto at_pointer(const std::string& pointer, Read&& read) {
   }
 }
 
+/// A tensor of its own on the CPU.
+at::Tensor to_tensor(const core::HostTensor& host, const std::string& what) {
+  const auto type = to_scalar_type(host.dtype);
+  if (!type) {
+    throw usage_error(what + ": dtype " + std::string(core::dtype_name(host.dtype)) +
+                          " cannot be given to a model under LibTorch " TORCH_VERSION,
+                      "convert the tensor, or use a recorder built against a newer LibTorch");
+  }
+  at::Tensor tensor = at::empty(host.shape, at::TensorOptions().dtype(*type));
+  if (!host.bytes.empty()) std::memcpy(tensor.data_ptr(), host.bytes.data(), host.bytes.size());
+  return tensor;
+}
+
 std::vector<char> read_all(const std::filesystem::path& file) {
   std::ifstream in(file, std::ios::binary);
   std::vector<char> bytes{std::istreambuf_iterator<char>(in), {}};
@@ -387,52 +388,6 @@ void collect(const std::string& name,
   }
 }
 
-}  // namespace
-
-std::vector<c10::IValue> build_inputs(const c10::FunctionSchema& schema,
-                                      const c10::IValue& self,
-                                      const configs::CallSpec& call,
-                                      const std::string& pointer,
-                                      const InputContext& context) {
-  const std::vector<const InputSpec*> given = assign(schema, call);
-  std::vector<c10::IValue> values;
-  for (std::size_t i = 0; i < given.size(); ++i) {
-    const c10::Argument& argument = schema.arguments()[i + 1];
-    if (given[i] != nullptr) {
-      values.push_back(convert_input(*given[i], argument.type(), argument.name(), context));
-    } else if (argument.default_value()) {
-      values.push_back(*argument.default_value());
-    } else {
-      throw usage_error(pointer + ": no input for argument \"" + argument.name() + "\" of type " +
-                            argument.type()->repr_str(),
-                        "the method is " + signature(schema) +
-                            "; `repro-check init` writes an input for "
-                            "each argument");
-    }
-  }
-  // The last word is LibTorch's own: a type that we converted wrongly must not reach the model.
-  try {
-    std::vector<c10::IValue> checked{self};
-    checked.insert(checked.end(), values.begin(), values.end());
-    schema.checkAndNormalizeInputs(checked);
-  } catch (const std::exception& error) {
-    throw usage_error(pointer + ": " + first_useful_line(error),
-                      "the method is " + signature(schema));
-  }
-  return values;
-}
-
-std::vector<std::pair<std::string, at::Tensor>> named_input_tensors(
-    const c10::FunctionSchema& schema, const std::vector<c10::IValue>& inputs) {
-  std::vector<std::pair<std::string, at::Tensor>> tensors;
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    collect(schema.arguments()[i + 1].name(), inputs[i], tensors);
-  }
-  return tensors;
-}
-
-namespace {
-
 using c10::TypeKind;
 
 constexpr std::int64_t kExactInDouble = std::int64_t{1} << 53U;
@@ -490,8 +445,11 @@ std::string how_to_give(const c10::Type& type) {
   }
 }
 
+/// Makes a value of the type a schema asks for: an integer where a float is wanted, a string for a
+/// device, null for None, a list for List[...].
 class Converter {
  public:
+  /// @param argument  its name, for messages
   Converter(const std::string& argument, const InputContext& context)
       : argument_(argument), context_(context) {}
 
@@ -668,11 +626,47 @@ class Converter {
 
 }  // namespace
 
-c10::IValue convert_input(const InputSpec& input,
-                          const c10::TypePtr& type,
-                          const std::string& argument,
-                          const InputContext& context) {
-  return Converter(argument, context).convert(input, type);
+std::vector<c10::IValue> build_inputs(const c10::FunctionSchema& schema,
+                                      const c10::IValue& self,
+                                      const configs::CallSpec& call,
+                                      const std::string& pointer,
+                                      const InputContext& context) {
+  const std::vector<const InputSpec*> given = assign(schema, call);
+  std::vector<c10::IValue> values;
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    const c10::Argument& argument = schema.arguments()[i + 1];
+    if (given[i] != nullptr) {
+      const Converter converter(argument.name(), context);
+      values.push_back(converter.convert(*given[i], argument.type()));
+    } else if (argument.default_value()) {
+      values.push_back(*argument.default_value());
+    } else {
+      throw usage_error(pointer + ": no input for argument \"" + argument.name() + "\" of type " +
+                            argument.type()->repr_str(),
+                        "the method is " + signature(schema) +
+                            "; `repro-check init` writes an input for "
+                            "each argument");
+    }
+  }
+  // The last word is LibTorch's own: a type that we converted wrongly must not reach the model.
+  try {
+    std::vector<c10::IValue> checked{self};
+    checked.insert(checked.end(), values.begin(), values.end());
+    schema.checkAndNormalizeInputs(checked);
+  } catch (const std::exception& error) {
+    throw usage_error(pointer + ": " + first_useful_line(error),
+                      "the method is " + signature(schema));
+  }
+  return values;
+}
+
+std::vector<std::pair<std::string, at::Tensor>> named_input_tensors(
+    const c10::FunctionSchema& schema, const std::vector<c10::IValue>& inputs) {
+  std::vector<std::pair<std::string, at::Tensor>> tensors;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    collect(schema.arguments()[i + 1].name(), inputs[i], tensors);
+  }
+  return tensors;
 }
 
 }  // namespace repro_check::torchscript

@@ -23,10 +23,6 @@ namespace repro_check::torchscript {
 /// Empty when this LibTorch does not have the dtype.
 std::optional<at::ScalarType> to_scalar_type(core::Dtype dtype) noexcept;
 
-/// A tensor of its own on the CPU.
-/// @throws core::Error{kUsage} when this LibTorch does not have the dtype; `what` names the source
-at::Tensor to_tensor(const core::HostTensor& host, const std::string& what);
-
 /// @throws core::Error{kUsage} when `text` is no device, or one that is not available here
 at::Device parse_device(const std::string& text);
 
@@ -62,14 +58,5 @@ std::vector<c10::IValue> build_inputs(const c10::FunctionSchema& schema,
 /// `states.0`, `batch.mask`.
 std::vector<std::pair<std::string, at::Tensor>> named_input_tensors(
     const c10::FunctionSchema& schema, const std::vector<c10::IValue>& inputs);
-
-/// One input as a value of the type a schema asks for: an integer where a float is wanted, a string
-/// for a device, null for None, a list for List[...].
-/// @param argument  its name, for messages
-/// @throws core::Error{kUsage}
-c10::IValue convert_input(const configs::InputSpec& input,
-                          const c10::TypePtr& type,
-                          const std::string& argument,
-                          const InputContext& context);
 
 }  // namespace repro_check::torchscript

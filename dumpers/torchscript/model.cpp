@@ -122,7 +122,167 @@ core::Error refusal(const std::filesystem::path& library, const std::string& why
           ", and find every other library that it needs"};
 }
 
+class Collector {
+ public:
+  void visit(const torch::jit::Module& module, const std::string& prefix) {
+    const auto object = module._ivalue();
+    const auto name_of = [&](std::size_t slot) {
+      return prefix + object->type()->getAttributeName(slot);
+    };
+    const std::size_t slots = object->type()->numAttributes();
+    for (std::size_t slot = 0; slot < slots; ++slot) {
+      const c10::IValue value = object->getSlot(slot);
+      if (value.isTensor() && value.toTensor().defined()) add(name_of(slot), value.toTensor());
+    }
+    for (std::size_t slot = 0; slot < slots; ++slot) {
+      const c10::IValue value = object->getSlot(slot);
+      if (value.isModule()) visit(value.toModule(), name_of(slot) + ".");
+    }
+  }
+
+  std::vector<OwnedTensor> take() { return std::move(found_); }
+
+ private:
+  void add(const std::string& name, const at::Tensor& tensor) {
+    // A sparse tensor has no storage of its own.
+    const void* place = tensor.has_storage()
+                            ? static_cast<const void*>(tensor.storage().unsafeGetStorageImpl())
+                            : static_cast<const void*>(tensor.unsafeGetTensorImpl());
+    const std::size_t memory = first_in_.try_emplace(place, found_.size()).first->second;
+    found_.push_back({name, tensor, memory});
+  }
+
+  std::vector<OwnedTensor> found_;
+  std::unordered_map<const void*, std::size_t> first_in_;
+};
+
+std::set<std::string> names_of(const std::vector<OwnedTensor>& tensors) {
+  std::set<std::string> names;
+  for (const OwnedTensor& owned : tensors) names.insert(owned.name);
+  return names;
+}
+
+/// What a file of a model owns.
+struct Version {
+  std::string file;
+  std::vector<OwnedTensor> tensors;
+};
+
+/// Why tensors of one file cannot stand in the other, and how to mend it.
+struct Obstacle {
+  std::string problem;  ///< empty = they can
+  std::string mend = "take two versions of one model: the same modules, dtypes and shapes";
+};
+
+/// Of the first name that only the left side has.
+std::string only_in(const Version& left, const Version& right) {
+  const std::set<std::string> known = names_of(right.tensors);
+  for (const OwnedTensor& owned : left.tensors) {
+    if (!known.contains(owned.name)) return owned.name + " is only in " + left.file;
+  }
+  return {};
+}
+
+/// Of the first place in the order of the models that does not hold the same kind of tensor.
+std::string other_kind(const Version& left, const Version& right) {
+  for (std::size_t i = 0; i < left.tensors.size(); ++i) {
+    const OwnedTensor& a = left.tensors[i];
+    const OwnedTensor& b = right.tensors[i];
+    if (a.name != b.name) {
+      return "the tensors of " + left.file + " and " + right.file +
+             " stand in another order: " + a.name + " against " + b.name;
+    }
+    const std::string here = describe_tensor(a.tensor);
+    const std::string there = describe_tensor(b.tensor);
+    if (here != there) {
+      return a.name + " is " + here + " in " + left.file + " and " + there + " in " + right.file;
+    }
+  }
+  return {};
+}
+
+/// Whether a tensor that is not the first in its memory lies there as it does in the other file.
+bool lies_alike(const OwnedTensor& left, const OwnedTensor& right, std::size_t number) {
+  if (left.memory != right.memory) return false;
+  if (left.memory == number) return true;
+  return left.tensor.storage_offset() == right.tensor.storage_offset() &&
+         left.tensor.strides() == right.tensor.strides();
+}
+
+std::string other_sharing(const Version& left, const Version& right) {
+  for (std::size_t i = 0; i < left.tensors.size(); ++i) {
+    const OwnedTensor& a = left.tensors[i];
+    const OwnedTensor& b = right.tensors[i];
+    if (lies_alike(a, b, i)) continue;
+    const OwnedTensor& with = left.tensors[a.memory != i ? a.memory : b.memory];
+    return a.name + " shares memory with " + with.name + " otherwise in " + left.file +
+           " than in " + right.file;
+  }
+  return {};
+}
+
+Obstacle obstacle_between(const Version& first, const Version& second) {
+  for (const Version* version : {&first, &second}) {
+    if (!version->tensors.empty()) continue;
+    return {version->file +
+                ": no named parameters or buffers, as in a frozen model, whose weights are "
+                "constants of the graph",
+            "export the model without torch.jit.freeze"};
+  }
+  for (const std::string& problem : {only_in(first, second), only_in(second, first)}) {
+    if (!problem.empty()) return {problem};
+  }
+  const std::string kind = other_kind(first, second);
+  if (!kind.empty()) return {kind};
+  return {other_sharing(first, second), "tie or untie these weights in both, then export again"};
+}
+
+/// Puts the values of another version of the model into tensors of this one. Those that lie in the
+/// same memory are taken together; strides, device and grad mode stay.
+/// @param names  empty = all
+/// @throws core::Error{kUsage} when there is an obstacle, or no such name
+void take_weights(const Version& into, const Version& from, const std::vector<std::string>& names) {
+  const Obstacle obstacle = obstacle_between(into, from);
+  if (!obstacle.problem.empty()) {
+    throw usage_error("/model/weights_from: " + obstacle.problem, obstacle.mend);
+  }
+  const std::vector<OwnedTensor>& here = into.tensors;
+  std::set<std::size_t> wanted;
+  std::vector<std::string> known;
+  known.reserve(here.size());
+  for (const OwnedTensor& owned : here) known.push_back(owned.name);
+  for (const std::string& name : names) {
+    const auto found = std::ranges::find(here, name, &OwnedTensor::name);
+    if (found == here.end()) {
+      throw usage_error(
+          "/model/weights: " + into.file + " has no \"" + name + "\"" + suggest(name, known),
+          "`repro-check inspect DUMP -v` lists the names of a recorded model");
+    }
+    wanted.insert(found->memory);
+  }
+  const at::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < here.size(); ++i) {
+    if (!names.empty() && !wanted.contains(here[i].memory)) continue;
+    at::Tensor target = here[i].tensor;
+    target.copy_(from.tensors[i].tensor);
+  }
+}
+
 }  // namespace
+
+std::vector<OwnedTensor> owned_tensors(const torch::jit::Module& module) {
+  Collector collector;
+  collector.visit(module, "");
+  return collector.take();
+}
+
+std::string describe_tensor(const at::Tensor& tensor) {
+  std::ostringstream text;
+  text << capture::scalar_type_name(tensor.scalar_type()) << ' ' << tensor.sizes();
+  if (tensor.layout() != at::kStrided) text << ' ' << tensor.layout();
+  if (tensor.is_quantized()) text << ' ' << toString(tensor.qscheme());
+  return text.str();
+}
 
 torch::jit::Module load_module(const std::filesystem::path& path, at::Device device) {
   require_torchscript(path);
@@ -137,8 +297,10 @@ LoadedModel load_model(const configs::RunSpec& run, at::Device device) {
   LoadedModel model{load_module(run.model.path, device), {}};
   set_mode(run, model);
   if (run.model.weights_from) {
-    const torch::jit::Module other = load_module(*run.model.weights_from, at::kCPU);
-    take_weights(model.module, run.model.path, other, *run.model.weights_from, run.model.weights);
+    const std::filesystem::path& from = *run.model.weights_from;
+    take_weights({run.model.path.string(), owned_tensors(model.module)},
+                 {from.string(), owned_tensors(load_module(from, at::kCPU))},
+                 run.model.weights);
   }
   if (run.dtype) {
     const auto dtype = to_scalar_type(*run.dtype);
@@ -213,166 +375,6 @@ std::vector<core::EnvironmentFact> load_extensions(
 
 namespace {
 
-class Collector {
- public:
-  void visit(const torch::jit::Module& module, const std::string& prefix) {
-    const auto object = module._ivalue();
-    const auto name_of = [&](std::size_t slot) {
-      return prefix + object->type()->getAttributeName(slot);
-    };
-    const std::size_t slots = object->type()->numAttributes();
-    for (std::size_t slot = 0; slot < slots; ++slot) {
-      const c10::IValue value = object->getSlot(slot);
-      if (value.isTensor() && value.toTensor().defined()) add(name_of(slot), value.toTensor());
-    }
-    for (std::size_t slot = 0; slot < slots; ++slot) {
-      const c10::IValue value = object->getSlot(slot);
-      if (value.isModule()) visit(value.toModule(), name_of(slot) + ".");
-    }
-  }
-
-  std::vector<OwnedTensor> take() { return std::move(found_); }
-
- private:
-  void add(const std::string& name, const at::Tensor& tensor) {
-    // A sparse tensor has no storage of its own.
-    const void* place = tensor.has_storage()
-                            ? static_cast<const void*>(tensor.storage().unsafeGetStorageImpl())
-                            : static_cast<const void*>(tensor.unsafeGetTensorImpl());
-    const std::size_t memory = first_in_.try_emplace(place, found_.size()).first->second;
-    found_.push_back({name, tensor, memory});
-  }
-
-  std::vector<OwnedTensor> found_;
-  std::unordered_map<const void*, std::size_t> first_in_;
-};
-
-std::set<std::string> names_of(const std::vector<OwnedTensor>& tensors) {
-  std::set<std::string> names;
-  for (const OwnedTensor& owned : tensors) names.insert(owned.name);
-  return names;
-}
-
-/// Of the first name that only the left side has.
-std::string only_in(const std::vector<OwnedTensor>& left,
-                    const std::vector<OwnedTensor>& right,
-                    const std::filesystem::path& file) {
-  const std::set<std::string> known = names_of(right);
-  for (const OwnedTensor& owned : left) {
-    if (!known.contains(owned.name)) return owned.name + " is only in " + file.string();
-  }
-  return {};
-}
-
-std::string other_kind(const OwnedTensor& left,
-                       const std::filesystem::path& a,
-                       const OwnedTensor& right,
-                       const std::filesystem::path& b) {
-  const std::string here = describe_tensor(left.tensor);
-  const std::string there = describe_tensor(right.tensor);
-  if (here == there) return {};
-  return left.name + " is " + here + " in " + a.string() + " and " + there + " in " + b.string();
-}
-
-/// Whether a tensor that is not the first in its memory lies there as it does in the other file.
-bool lies_alike(const OwnedTensor& left, const OwnedTensor& right, std::size_t number) {
-  if (left.memory != right.memory) return false;
-  if (left.memory == number) return true;
-  return left.tensor.storage_offset() == right.tensor.storage_offset() &&
-         left.tensor.strides() == right.tensor.strides();
-}
-
-std::string other_sharing(const std::vector<OwnedTensor>& first,
-                          const std::filesystem::path& a,
-                          const std::vector<OwnedTensor>& second,
-                          const std::filesystem::path& b) {
-  for (std::size_t i = 0; i < first.size(); ++i) {
-    if (lies_alike(first[i], second[i], i)) continue;
-    const std::size_t with = first[i].memory != i ? first[i].memory : second[i].memory;
-    return first[i].name + " shares memory with " + first[with].name + " otherwise in " +
-           a.string() + " than in " + b.string();
-  }
-  return {};
-}
-
-}  // namespace
-
-std::vector<OwnedTensor> owned_tensors(const torch::jit::Module& module) {
-  Collector collector;
-  collector.visit(module, "");
-  return collector.take();
-}
-
-std::string describe_tensor(const at::Tensor& tensor) {
-  std::ostringstream text;
-  text << capture::scalar_type_name(tensor.scalar_type()) << ' ' << tensor.sizes();
-  if (tensor.layout() != at::kStrided) text << ' ' << tensor.layout();
-  if (tensor.is_quantized()) text << ' ' << toString(tensor.qscheme());
-  return text.str();
-}
-
-Obstacle obstacle_between(const std::vector<OwnedTensor>& first,
-                          const std::filesystem::path& a,
-                          const std::vector<OwnedTensor>& second,
-                          const std::filesystem::path& b) {
-  for (const auto& [tensors, file] : {std::pair(&first, &a), std::pair(&second, &b)}) {
-    if (!tensors->empty()) continue;
-    return {file->string() +
-                ": no named parameters or buffers, as in a frozen model, whose weights are "
-                "constants of the graph",
-            "export the model without torch.jit.freeze"};
-  }
-  const char* mend = "take two versions of one model: the same modules, dtypes and shapes";
-  for (const std::string& problem : {only_in(first, second, a), only_in(second, first, b)}) {
-    if (!problem.empty()) return {problem, mend};
-  }
-  for (std::size_t i = 0; i < first.size(); ++i) {
-    if (first[i].name != second[i].name) {
-      return {"the tensors of " + a.string() + " and " + b.string() +
-                  " stand in another order: " + first[i].name + " against " + second[i].name,
-              mend};
-    }
-    const std::string problem = other_kind(first[i], a, second[i], b);
-    if (!problem.empty()) return {problem, mend};
-  }
-  const std::string problem = other_sharing(first, a, second, b);
-  return {problem, problem.empty() ? "" : "tie or untie these weights in both, then export again"};
-}
-
-void take_weights(const torch::jit::Module& module,
-                  const std::filesystem::path& path,
-                  const torch::jit::Module& other,
-                  const std::filesystem::path& from,
-                  const std::vector<std::string>& names) {
-  const std::vector<OwnedTensor> here = owned_tensors(module);
-  const std::vector<OwnedTensor> there = owned_tensors(other);
-  const Obstacle obstacle = obstacle_between(here, path, there, from);
-  if (!obstacle.problem.empty()) {
-    throw usage_error("/model/weights_from: " + obstacle.problem, obstacle.mend);
-  }
-  std::set<std::size_t> wanted;
-  std::vector<std::string> known;
-  known.reserve(here.size());
-  for (const OwnedTensor& owned : here) known.push_back(owned.name);
-  for (const std::string& name : names) {
-    const auto found = std::ranges::find(here, name, &OwnedTensor::name);
-    if (found == here.end()) {
-      throw usage_error(
-          "/model/weights: " + path.string() + " has no \"" + name + "\"" + suggest(name, known),
-          "`repro-check inspect DUMP -v` lists the names of a recorded model");
-    }
-    wanted.insert(found->memory);
-  }
-  const at::NoGradGuard no_grad;
-  for (std::size_t i = 0; i < here.size(); ++i) {
-    if (!names.empty() && !wanted.contains(here[i].memory)) continue;
-    at::Tensor target = here[i].tensor;
-    target.copy_(there[i].tensor);
-  }
-}
-
-namespace {
-
 /// Elements with other bits; empty where two tensors cannot be looked at byte by byte.
 std::optional<std::uint64_t> count_differing(const at::Tensor& first, const at::Tensor& second) {
   for (const at::Tensor* tensor : {&first, &second}) {
@@ -405,14 +407,17 @@ bool is_one_tensor(const OwnedTensor& left, const OwnedTensor& right) {
 }
 
 WeightVersions compare(const std::filesystem::path& first, const std::filesystem::path& second) {
-  const std::vector<OwnedTensor> here = owned_tensors(load_module(first, at::kCPU));
-  const std::vector<OwnedTensor> there = owned_tensors(load_module(second, at::kCPU));
+  const Version one{first.string(), owned_tensors(load_module(first, at::kCPU))};
+  const Version other{second.string(), owned_tensors(load_module(second, at::kCPU))};
   WeightVersions versions;
-  Obstacle obstacle = obstacle_between(here, first, there, second);
-  versions.obstacle = std::move(obstacle.problem);
-  versions.mend = std::move(obstacle.mend);
-  if (!versions.obstacle.empty()) return versions;
+  const Obstacle obstacle = obstacle_between(one, other);
+  if (!obstacle.problem.empty()) {
+    versions.obstacle = obstacle.problem;
+    versions.mend = obstacle.mend;
+    return versions;
+  }
 
+  const std::vector<OwnedTensor>& here = one.tensors;
   std::map<std::size_t, WeightDifference> groups;
   for (std::size_t i = 0; i < here.size(); ++i) {
     versions.names.push_back(here[i].name);
@@ -424,7 +429,7 @@ WeightVersions compare(const std::filesystem::path& first, const std::filesystem
     group.names.push_back(here[i].name);
     if (i != here[i].memory && is_one_tensor(here[i], here[here[i].memory])) continue;
     group.elements += static_cast<std::uint64_t>(here[i].tensor.numel());
-    const auto differing = count_differing(here[i].tensor, there[i].tensor);
+    const auto differing = count_differing(here[i].tensor, other.tensors[i].tensor);
     group.differing =
         differing && group.differing ? std::optional(*group.differing + *differing) : std::nullopt;
   }

@@ -49,30 +49,7 @@ struct OwnedTensor {
 /// and TorchScript classes hold is not among them, nor are constants of a graph.
 std::vector<OwnedTensor> owned_tensors(const torch::jit::Module& module);
 
-/// Why tensors of one file cannot stand in the other, and how to mend it.
-struct Obstacle {
-  std::string problem;  ///< empty = they can
-  std::string mend;
-};
-
-/// @param first, second  of files `a` and `b`, which messages name
-Obstacle obstacle_between(const std::vector<OwnedTensor>& first,
-                          const std::filesystem::path& a,
-                          const std::vector<OwnedTensor>& second,
-                          const std::filesystem::path& b);
-
 /// `float32 [4, 4]`.
 std::string describe_tensor(const at::Tensor& tensor);
-
-/// Puts the values of another version of the model into tensors of this one. Those that lie in the
-/// same memory are taken together; strides, device and grad mode stay.
-/// @param from   the file; loaded on the CPU
-/// @param names  empty = all
-/// @throws core::Error{kUsage} when there is an obstacle, or no such name
-void take_weights(const torch::jit::Module& module,
-                  const std::filesystem::path& path,
-                  const torch::jit::Module& other,
-                  const std::filesystem::path& from,
-                  const std::vector<std::string>& names);
 
 }  // namespace repro_check::torchscript
