@@ -117,24 +117,20 @@ def _line_of_program(name):
     return name, ""
 
 
-def _note_asked(asked, name):
+def _note_asked(name, _args=(), _kwargs=None, asked=_unpinned):
     name, line = _line_of_program(name)
     if line:
         asked.setdefault(name, [0, line])[0] += 1
 
 
-def _counted(module, name):
-    original = getattr(module, name)
-    full = f"{module.__name__}.{name}"
+def _noting(module, name, note):
+    """A function of `module`, each call of which is noted first: by its full name, with its arguments."""
+    original, full = getattr(module, name), f"{module.__name__}.{name}"
 
     def call(*args, **kwargs):
-        _note_asked(_unpinned, full)
+        note(full, args, kwargs)
         return original(*args, **kwargs)
 
-    return _named_as(call, original, module, name)
-
-
-def _named_as(call, original, module, name):
     call.__name__ = call.__qualname__ = name
     call.__module__, call.__doc__ = module.__name__, original.__doc__
     return call
@@ -142,24 +138,13 @@ def _named_as(call, original, module, name):
 
 def _count_unpinned(module):
     for name in _UNPINNED[module.__name__]:
-        setattr(module, name, _counted(module, name))
+        setattr(module, name, _noting(module, name, _note_asked))
 
 
 def _note_settings(module, *names):
     """Has calls of functions of `module` that set something noted, with the line of the program."""
     for name in names:
-        setattr(module, name, _noting(module, name))
-
-
-def _noting(module, name):
-    original = getattr(module, name)
-    note = _guarded(_note_setting)
-
-    def call(*args, **kwargs):
-        note(f"{module.__name__}.{name}", args, kwargs)
-        return original(*args, **kwargs)
-
-    return _named_as(call, original, module, name)
+        setattr(module, name, _noting(module, name, _guarded(_note_setting)))
 
 
 def _note_setting(name, args, kwargs):
@@ -219,6 +204,48 @@ def _guarded(function):
     return call
 
 
+_compiling = bool  # which says no, until PyTorch's own is in its place
+
+
+def attached():
+    """The recording; None before PyTorch is there, which may import what is watched itself, and in a worker."""
+    return _recording if _recording is not None and _recording.attached else None
+
+
+def put(places, name, function):
+    """In the place of what the first of `places` has under that name, and of what others have that is the same."""
+    original = getattr(places[0], name)
+    for place in places:
+        if getattr(place, name, None) is original:
+            setattr(place, name, function)
+
+
+def telling(original, after=None, before=None):
+    """`original`, which tells the recording of its calls, and no compiler of that: `before` is given what it is given,
+    `after` what it returned as well."""
+    import functools
+
+    before, after = before and _guarded(before), after and _guarded(after)
+
+    @functools.wraps(original)
+    def call(*args, **kwargs):
+        if _compiling() or attached() is None:
+            return original(*args, **kwargs)
+        if before:
+            before(*args, **kwargs)
+        result = original(*args, **kwargs)
+        if after:
+            after(result, *args, **kwargs)
+        return result
+
+    return call
+
+
+def tell(places, name, after=None, before=None):
+    """Has calls of a function told, wherever `places` have it."""
+    put(places, name, telling(getattr(places[0], name), after, before))
+
+
 class _Finder:
     """Finds what the finders behind it find, and calls a hook when it has been imported."""
 
@@ -271,7 +298,7 @@ def _on_numpy(module):
 
     def default_rng(given=None):
         if given is None:
-            _note_asked(_unpinned if seed is None else _pinned, "numpy.random.default_rng")
+            _note_asked("numpy.random.default_rng", asked=_unpinned if seed is None else _pinned)
         return original(seed if given is None else given)
 
     default_rng.__doc__ = original.__doc__
@@ -294,19 +321,17 @@ def _on_executor(module):
     """Each piece of work that a pool of threads is given is a lane, by the order in which its creator gives them:
     which thread takes it, and how many there are, is chance."""
     cls = module._WorkItem
-    make, run = cls.__init__, cls.run
+    run = cls.run
 
-    def __init__(item, *args, **kwargs):
-        make(item, *args, **kwargs)
-        item._repro_check_lane = None
-        if _recording is not None and _recording.attached:
-            item._repro_check_lane = _recording.fork_lane()
+    def fork(_made, item, *_args, **_kwargs):
+        item._repro_check_lane = _recording.fork_lane()
 
     def run_in_lane(item, *args, **kwargs):
-        lane = item._repro_check_lane
+        lane = getattr(item, "_repro_check_lane", None)
         return (run if lane is None else _in_lane(lane, run))(item, *args, **kwargs)
 
-    cls.__init__, cls.run = __init__, run_in_lane
+    tell((cls,), "__init__", fork)
+    cls.run = run_in_lane
 
 
 def _on_pool(module):
@@ -316,7 +341,7 @@ def _on_pool(module):
 
     @_guarded
     def with_lane(task):
-        if task is None or _recording is None or not _recording.attached:
+        if task is None or attached() is None:
             return task
         job, number, function, args, kwargs = task
         return job, number, _in_lane(_recording.fork_lane(), function), args, kwargs
@@ -354,7 +379,7 @@ def _on_dataloader(module):
     original = cls.__next__
 
     def __next__(self):
-        if _recording is None or not _recording.attached or _recording.ended:
+        if attached() is None or _recording.ended:
             return original(self)
         with _recording.phase(_DATA, _FORWARD):
             batch = original(self)
@@ -447,62 +472,38 @@ class _Sent:
 def _watch_loaders(module):
     """Which samples a batch is made of is recorded before they are read, at the line where the loader
     was made: where they are others, nothing that reads them is to blame."""
-    import functools
     import weakref
 
     places = weakref.WeakKeyDictionary()
     passes = _Passes()
     cls, several = module._BaseDataLoaderIter, module._MultiProcessingDataLoaderIter
-    make_loader, make, next_index = module.DataLoader.__init__, cls.__init__, cls._next_index
 
-    def note_place(loader):
-        if _recording is not None and _recording.attached:
-            places[loader] = _recording.probe.repro_check_place()
+    def note_place(loader, *_args, **_kwargs):
+        places[loader] = _recording.probe.repro_check_place()
 
-    def note_loader(iterator, loader):
+    def note_loader(iterator, loader, *_args, **_kwargs):
         iterator._repro_check_orders = {}  # of workers, which are asked ahead: by number of the batch
+        if _recording.checkpoints is not None:
+            _recording.checkpoints.before_iterator(iterator, loader)
 
     def note_epoch(iterator, loader):
         place = places.get(loader)
         number, epoch = passes.begin(loader, place)
-        if _recording is not None and _recording.attached:
-            iterator._repro_check_epoch = _recording.Epoch(
-                _sampler_of(loader).encode(), place, number, epoch, iterator._num_workers)
+        iterator._repro_check_epoch = _recording.Epoch(
+            _sampler_of(loader).encode(), place, number, epoch, iterator._num_workers)
 
-    def see_order(iterator, samples):
-        if _recording is None or not _recording.attached or _recording.ended:
+    def see_order(samples, iterator):
+        if _recording.ended:
             return
         if isinstance(iterator, several):
             iterator._repro_check_orders[iterator._send_idx] = samples
         else:
             _record_order(iterator, samples)
 
-    @functools.wraps(make_loader)
-    def init_loader(loader, *args, **kwargs):
-        _guarded(note_place)(loader)
-        make_loader(loader, *args, **kwargs)
-
-    def init_iterator(iterator, loader, *args, **kwargs):
-        _guarded(note_loader)(iterator, loader)
-        if _recording is not None and _recording.checkpoints is not None:
-            _guarded(_recording.checkpoints.before_iterator)(iterator, loader)
-        make(iterator, loader, *args, **kwargs)
-
-    def _next_index(iterator):
-        samples = next_index(iterator)
-        _guarded(see_order)(iterator, samples)
-        return samples
-
-    begin = module.DataLoader.__iter__
-
-    @functools.wraps(begin)
-    def begin_epoch(loader):
-        iterator = begin(loader)
-        _guarded(note_epoch)(iterator, loader)
-        return iterator
-
-    module.DataLoader.__init__, cls.__init__, cls._next_index = init_loader, init_iterator, _next_index
-    module.DataLoader.__iter__ = begin_epoch
+    tell((module.DataLoader,), "__init__", before=note_place)
+    tell((module.DataLoader,), "__iter__", note_epoch)
+    tell((cls,), "__init__", before=note_loader)
+    tell((cls,), "_next_index", see_order)
 
 
 class _Passes:
@@ -567,51 +568,16 @@ def _launched_as():
 
 
 def _on_distributed(module):
-    import functools
-
-    original = module.init_process_group
-    note = _guarded(lambda: _recording and _recording.joined(module))
-
-    @functools.wraps(original)
-    def init_process_group(*args, **kwargs):
-        result = original(*args, **kwargs)
-        note()
-        return result
-
-    package = sys.modules[module.__package__]
-    _replace(module, package, "init_process_group", init_process_group)
+    places = module, sys.modules[module.__package__]
+    tell(places, "init_process_group", lambda *_args, **_kwargs: _recording.joined(module))
     for name in ("new_group", "_new_group_with_tag", "split_group"):
-        if hasattr(module, name):
-            _tell_groups_behind(module, package, name)
+        if hasattr(module, name):  # what ranks exchange is of a group: which there are is told when they have been made
+            tell(places, name, lambda *_args, **_kwargs: _recording.tell_groups(module))
     for name in ("all_gather_object", "gather_object", "broadcast_object_list", "scatter_object_list",
                  "send_object_list", "recv_object_list"):
         # They travel pickled, in memory of which nobody writes the end: bytes that say nothing of what is computed.
         if hasattr(module, name):
-            _replace(module, package, name, _unread(getattr(module, name)))
-
-
-def _replace(module, package, name, function):
-    """A function of `module`, which its package has under the same name."""
-    original = getattr(module, name)
-    for place in (module, package):
-        if getattr(place, name, None) is original:
-            setattr(place, name, function)
-
-
-def _tell_groups_behind(module, package, name):
-    """What ranks exchange is of a group: which there are is told when they have been made."""
-    import functools
-
-    original = getattr(module, name)
-    tell = _guarded(lambda: _recording and _recording.tell_groups(module))
-
-    @functools.wraps(original)
-    def make(*args, **kwargs):
-        group = original(*args, **kwargs)
-        tell()
-        return group
-
-    _replace(module, package, name, make)
+            put(places, name, _unread(getattr(module, name)))
 
 
 def _unread(original):
@@ -620,7 +586,7 @@ def _unread(original):
 
     @functools.wraps(original)
     def call(*args, **kwargs):
-        if _recording is None or not _recording.attached:
+        if attached() is None:
             return original(*args, **kwargs)
         _recording.probe.repro_check_unread(1)
         thread = _recording.thread
@@ -644,61 +610,27 @@ def _on_pipeline(module):
 
 def _on_wrapper(module):
     """That there are replicas is known where the wrapper is made: it may be that nobody calls it."""
-    import functools
-
-    cls = module.DistributedDataParallel
-    original = cls.__init__
-    note = _guarded(lambda wrapper: _recording and _recording.attached and _recording.wraps(wrapper))
-
-    @functools.wraps(original)
-    def __init__(wrapper, *args, **kwargs):
-        original(wrapper, *args, **kwargs)
-        note(wrapper)
-
-    cls.__init__ = __init__
+    tell((module.DistributedDataParallel,), "__init__", lambda _, wrapper, *_args, **_kwargs: _recording.wraps(wrapper))
 
 
 def _on_dtensor(module):
     """Where tensors become parts of one that lies on several ranks, and where they are plain ones again."""
-    import functools
-
     cls = module.DTensor
-    enter, leave = cls.from_local, cls.to_local
-    if getattr(enter, "is_watched", False):  # under the module's other name
+    if getattr(cls.from_local, "is_watched", False):  # under the module's other name
         return
-    note = _guarded(lambda way, tensor: _recording and _recording.attached and _recording.crosses(way, tensor))
-
-    @functools.wraps(enter)
-    def from_local(*args, **kwargs):
-        made = enter(*args, **kwargs)
-        note("enters", made)
-        return made
-
-    @functools.wraps(leave)
-    def to_local(tensor, *args, **kwargs):
-        held = leave(tensor, *args, **kwargs)
-        note("leaves", tensor)
-        return held
-
-    from_local.is_watched = True
-    cls.from_local, cls.to_local = staticmethod(from_local), to_local
+    tell((cls,), "to_local", lambda _, tensor, *_args, **_kwargs: _recording.crosses("leaves", tensor))
+    tell((cls,), "from_local", lambda made, *_args, **_kwargs: _recording.crosses("enters", made))
+    cls.from_local.is_watched = True
+    cls.from_local = staticmethod(cls.from_local)
 
 
 def _on_fsdp(module):
     """Its own way to clip: by a norm that is put together of what the ranks hold."""
-    import functools
 
-    cls = module.FullyShardedDataParallel
-    original = cls.clip_grad_norm_
+    def clipped(norm, _wrapper, max_norm, norm_type=2.0):
+        _recording.record_clipping(norm, max_norm, norm_type, [("all_ranks", 1.0)])
 
-    @functools.wraps(original)
-    def clip_grad_norm_(wrapper, max_norm, norm_type=2.0):
-        norm = original(wrapper, max_norm, norm_type)
-        if _recording is not None and _recording.attached:
-            _recording.record_clipping(norm, max_norm, norm_type, [("all_ranks", 1.0)])
-        return norm
-
-    cls.clip_grad_norm_ = clip_grad_norm_
+    tell((module.FullyShardedDataParallel,), "clip_grad_norm_", clipped)
 
 
 def _on_triton(module):
@@ -796,11 +728,16 @@ def _inside(name, value, leaf, depth=0):
     return [each for key, part in items for each in _inside(f"{name}[{key!r}]", part, leaf, depth + 1)]
 
 
+def _spec_of(tensor):
+    """How a DTensor lies on its ranks; None of another tensor."""
+    return getattr(tensor, "_spec", None) if hasattr(tensor, "_local_tensor") else None
+
+
 def _held_here(name, tensor):
     """Of a DTensor what this rank holds, its name with the part that it is: `weight@0:1/2` is the second
     half along dimension 0. Equal names on several ranks are replicas of one another."""
-    spec = getattr(tensor, "_spec", None)
-    if spec is None or not hasattr(tensor, "_local_tensor"):
+    spec = _spec_of(tensor)
+    if spec is None:
         return name, tensor
     place = spec.mesh.get_coordinate()
     parts = []
@@ -817,7 +754,7 @@ def _place_of(tensor):
     nothing."""
     import json
 
-    spec = getattr(tensor, "_spec", None)
+    spec = _spec_of(tensor)
     if spec is None or spec.mesh.get_coordinate() is None:
         return None
     from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
@@ -845,8 +782,8 @@ def _holders_of(spec):
 
 def _axes_of(tensor):
     """Along which axes of its mesh a DTensor is in parts: `|dp,tp`."""
-    spec = getattr(tensor, "_spec", None)
-    if spec is None or not hasattr(tensor, "_local_tensor"):
+    spec = _spec_of(tensor)
+    if spec is None:
         return ""
     axes = spec.mesh.mesh_dim_names or range(spec.mesh.ndim)
     parted = [str(axis) for axis, placement in zip(axes, spec.placements) if not placement.is_replicate()]
@@ -1099,6 +1036,7 @@ class _Recording:
         _tell(self.probe.repro_check_take_batch(os.fsencode(directory), self.ctypes.byref(worker)))
 
     def _attach(self):
+        global _compiling
         import atexit
         import weakref
 
@@ -1106,8 +1044,8 @@ class _Recording:
         self._exit = os._exit
         os._exit = self._leave
         self.weakref = weakref
-        compiling = getattr(getattr(self.torch, "compiler", None), "is_compiling", None)
-        self.compiling = compiling or (lambda: False)
+        _compiling = getattr(getattr(self.torch, "compiler", None), "is_compiling", bool)
+        self.compiling = _compiling
         for attach in (self._watch_modules, self._watch_optimizers, self._watch_backward,
                        self._watch_clipping, self._watch_scaler, self._watch_threads,
                        self._watch_settings, self._watch_storages, self._pass_higher_order):
@@ -1344,18 +1282,9 @@ class _Recording:
     # Optimizers and steps.
 
     def _watch_optimizers(self):
-        import functools
-
         from torch.optim import optimizer
 
-        lead, original = _guarded(self._lead), optimizer.Optimizer.__init__
-
-        @functools.wraps(original)
-        def __init__(made, *args, **kwargs):
-            original(made, *args, **kwargs)
-            lead(made)
-
-        optimizer.Optimizer.__init__ = __init__
+        tell((optimizer.Optimizer,), "__init__", lambda _, made, *_args, **_kwargs: self._lead(made))
         # What PyTorch calls to hook the step of a class, when that first makes an optimizer.
         name = "_patch_step_function" if hasattr(optimizer.Optimizer, "_patch_step_function") else "_hook_for_profile"
         hook = getattr(optimizer.Optimizer, name)
@@ -1553,8 +1482,7 @@ class _Recording:
             self.record_clipping(norm, max_norm, norm_type, held)
             return norm
 
-        for name in ("torch.nn.utils", original.__module__):
-            setattr(sys.modules[name], original.__name__, clip_grad_norm_)
+        put((utils, sys.modules[original.__module__]), original.__name__, clip_grad_norm_)
         if hasattr(utils, "clip_grads_with_norm_"):
             self._watch_clipping_in_two(utils)
 
@@ -1563,13 +1491,11 @@ class _Recording:
         the same two have other names."""
         import functools
 
-        total, clip = utils.get_total_norm, utils.clip_grads_with_norm_
+        clip = utils.clip_grads_with_norm_
         known = [None]  # type of the norm that was asked for last
 
-        @functools.wraps(total)
-        def get_total_norm(tensors, norm_type=2.0, *args, **kwargs):
+        def remember(_tensors, norm_type=2.0, *_args, **_kwargs):
             known[0] = norm_type
-            return total(tensors, norm_type, *args, **kwargs)
 
         @functools.wraps(clip)
         def clip_grads_with_norm_(parameters, max_norm, total_norm, *args, **kwargs):
@@ -1579,7 +1505,8 @@ class _Recording:
             self.record_clipping(total_norm, max_norm, known[0], held)
             return result
 
-        utils.get_total_norm, utils.clip_grads_with_norm_ = get_total_norm, clip_grads_with_norm_
+        tell((utils,), "get_total_norm", before=remember)
+        utils.clip_grads_with_norm_ = clip_grads_with_norm_
 
     def record_clipping(self, norm, max_norm, norm_type, held):
         self.record("repro_check::clip_grad", _guarded(

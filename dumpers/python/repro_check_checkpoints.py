@@ -7,7 +7,7 @@ import sys
 import weakref
 from array import array
 
-from repro_check_attach import _guarded, _inside, _leaf, _unseen, grad_scaler, is_tensor
+from repro_check_attach import _guarded, _inside, _leaf, _unseen, grad_scaler, is_tensor, tell
 
 _RECORD = "repro_check::checkpoint_"
 _MOST = 100_000  # values of one record
@@ -236,31 +236,10 @@ class Checkpoints:
 
     # What the program calls.
 
-    def _replace(self, owners, name, make):
-        import functools
-
-        original = getattr(owners[0], name)
-        replaced = functools.wraps(original)(make(original))
-        for owner in owners:
-            setattr(owner, name, replaced)
-
     def _watch_files(self):
-        def make_save(original):
-            def save(obj, *args, **kwargs):
-                _guarded(self._on_save)(obj)
-                return original(obj, *args, **kwargs)
-            return save
-
-        def make_load(original):
-            def load(*args, **kwargs):
-                loaded = original(*args, **kwargs)
-                _guarded(self._on_load)(loaded)
-                return loaded
-            return load
-
         owners = (self.torch, self.torch.serialization)
-        self._replace(owners, "save", make_save)
-        self._replace(owners, "load", make_load)
+        tell(owners, "save", before=lambda obj, *_args, **_kwargs: self._on_save(obj))
+        tell(owners, "load", lambda loaded, *_args, **_kwargs: self._on_load(loaded))
 
     def _on_save(self, obj):
         self.record("saved", lambda: self.leaves("saved", obj))
@@ -285,28 +264,21 @@ class Checkpoints:
                                (schedulers, self.schedulers), ([grad_scaler(self.torch)], self.scalers)):
             for cls in classes:
                 if known is not None and "__init__" in vars(cls):
-                    self._replace((cls,), "__init__", self._maker(known))
+                    tell((cls,), "__init__", before=self._maker(known))
                 if "load_state_dict" in vars(cls):
-                    self._replace((cls,), "load_state_dict", self._loader)
+                    tell((cls,), "load_state_dict", self._on_restored)
 
     @staticmethod
     def _maker(known):
-        def make(original):
-            def __init__(thing, *args, **kwargs):
-                if all(reference() is not thing for reference in known):
-                    known.append(weakref.ref(thing))
-                original(thing, *args, **kwargs)
-            return __init__
-        return make
+        def note(thing, *_args, **_kwargs):
+            if all(reference() is not thing for reference in known):
+                known.append(weakref.ref(thing))
+        return note
 
-    def _loader(self, original):
-        def load_state_dict(thing, *args, **kwargs):
-            result = original(thing, *args, **kwargs)
-            if self.restoring:
-                self.record("restored", lambda: self.leaves("restored", thing.state_dict()))
-                self._await()
-            return result
-        return load_state_dict
+    def _on_restored(self, _result, thing, *_args, **_kwargs):
+        if self.restoring:
+            self.record("restored", lambda: self.leaves("restored", thing.state_dict()))
+            self._await()
 
     def _watch_generators(self):
         torch = self.torch
@@ -322,15 +294,11 @@ class Checkpoints:
         self._watch_setter("numpy", (module,), "set_state")
 
     def _watch_setter(self, kind, owners, name):
-        def make(original):
-            def restore(*args, **kwargs):
-                result = original(*args, **kwargs)
-                if self.restoring:
-                    self.record("restored", lambda: self._restored(kind))
-                return result
-            return restore
+        def restored(*_args, **_kwargs):
+            if self.restoring:
+                self.record("restored", lambda: self._restored(kind))
 
-        self._replace(owners, name, make)
+        tell(owners, name, restored)
 
     def _restored(self, kind):
         states = {name: state for name, state in self.generators.states().items()

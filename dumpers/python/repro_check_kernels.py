@@ -3,8 +3,7 @@
 which only what they leave can be seen, and whoever is handed the memory of a tensor."""
 import functools
 
-import repro_check_attach as attach
-from repro_check_attach import _Excluded, _guarded, is_tensor
+from repro_check_attach import _Excluded, _guarded, attached, is_tensor, tell, telling
 
 _GRAPH_MADE = b"a CUDA graph was made of operators that are not recorded"
 _GRAPH_RUN = b"CUDA graphs were run: operators inside are not recorded, what they left is compared where it is read"
@@ -93,19 +92,13 @@ def _as_argument(value):
     return "str", type(value).__name__ if " at 0x" in text else text
 
 
-def _recording():
-    """Null before PyTorch is imported: it may import Triton itself."""
-    recording = attach._recording
-    return recording if recording is not None and recording.attached else None
-
-
 def watch_triton(module):
     cls = module.JITFunction
     original = cls.run
 
     @functools.wraps(original)
     def run(kernel, *args, **kwargs):
-        recording = _recording()
+        recording = attached()
         if recording is None:
             return original(kernel, *args, **kwargs)
         return recording.kernels.launch(original, kernel, args, kwargs)
@@ -123,7 +116,7 @@ def watch_tuning(cls, *names):
 def _without_records(original):
     @functools.wraps(original)
     def call(*args, **kwargs):
-        recording = _recording()
+        recording = attached()
         if recording is None:
             return original(*args, **kwargs)
         with _Excluded(True):
@@ -139,7 +132,7 @@ def watch_graphs(recording):
     cls = getattr(getattr(recording.torch.cuda, "graphs", None), "CUDAGraph", None)
     if cls is None:
         return
-    begin, end, replay = cls.capture_begin, cls.capture_end, cls.replay
+    begin, end = cls.capture_begin, cls.capture_end
     thread = recording.thread
 
     def leave():
@@ -168,55 +161,32 @@ def watch_graphs(recording):
         finally:
             leave()
 
-    @functools.wraps(replay)
-    def run_again(graph):
-        result = replay(graph)
-        if recording.attached:
-            recording.probe.repro_check_unseen_writes(_GRAPH_RUN)
-        return result
-
-    cls.capture_begin, cls.capture_end, cls.replay = capture_begin, capture_end, run_again
+    cls.capture_begin, cls.capture_end = capture_begin, capture_end
+    tell((cls,), "replay", lambda *_args: recording.probe.repro_check_unseen_writes(_GRAPH_RUN))
 
 
 def watch_memory(recording):
     """Who has the memory of a tensor may write it at any time."""
-    torch, compiling = recording.torch, recording.compiling
+    torch = recording.torch
 
     def share(tensor):
-        if recording.attached and not recording.ended and is_tensor(tensor):
+        if not recording.ended and is_tensor(tensor):
             recording.probe.repro_check_shared(recording.ctypes.c_void_p(tensor._cdata))
 
-    tell = _guarded(share)
+    def given(_result, tensor, *_args, **_kwargs):
+        share(tensor)
 
-    def giving(original):
-        @functools.wraps(original)
-        def call(tensor, *args, **kwargs):
-            result = original(tensor, *args, **kwargs)
-            if not compiling():
-                tell(tensor)
-            return result
-
-        return call
-
-    def taking(original):
-        @functools.wraps(original)
-        def call(*args, **kwargs):
-            made = original(*args, **kwargs)
-            if not compiling() and (not args or type(args[0]) not in _COPIED):
-                tell(made)
-            return made
-
-        return call
+    def taken(made, *args, **_kwargs):
+        if not args or type(args[0]) not in _COPIED:
+            share(made)
 
     dlpack, reductions = torch.utils.dlpack, torch.multiprocessing.reductions
-    for place, kind, names in ((torch.Tensor, giving, ("numpy", "share_memory_", "__dlpack__")),
-                               (torch, taking, ("from_numpy", "frombuffer", "as_tensor", "asarray")),
-                               (reductions, taking, ("rebuild_tensor",)),
-                               (dlpack, giving, ("to_dlpack",)), (dlpack, taking, ("from_dlpack",))):
+    for places, after, names in (((torch.Tensor,), given, ("numpy", "share_memory_", "__dlpack__")),
+                                 ((torch,), taken, ("from_numpy", "frombuffer", "as_tensor", "asarray")),
+                                 ((reductions,), taken, ("rebuild_tensor",)),
+                                 ((dlpack, torch), given, ("to_dlpack",)), ((dlpack, torch), taken, ("from_dlpack",))):
         for name in names:
-            if hasattr(place, name):
-                setattr(place, name, kind(getattr(place, name)))
-            if place is dlpack and hasattr(torch, name):
-                setattr(torch, name, getattr(dlpack, name))
+            if hasattr(places[0], name):
+                tell(places, name, after)
     handed = torch.Tensor.__cuda_array_interface__
-    torch.Tensor.__cuda_array_interface__ = property(giving(handed.fget), doc=handed.__doc__)
+    torch.Tensor.__cuda_array_interface__ = property(telling(handed.fget, given), doc=handed.__doc__)
