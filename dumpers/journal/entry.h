@@ -16,6 +16,7 @@
 #include "core/tensor/content.h"
 #include "core/tensor/tensor_record.h"
 #include "core/trace/op_record.h"
+#include "core/trace/run_manifest.h"
 #include "dumpers/journal/rows.h"
 
 namespace repro_check::journal {
@@ -38,14 +39,7 @@ enum class ContentPlace : std::uint8_t {
   kInline = 0,     ///< in the entry
   kTrace = 1,      ///< in trace.h5
   kContents = 2,   ///< in contents.bin
-  kReference = 3,  ///< in none of ours: in the dump that Referred names
-};
-
-/// The recording refers to contents of this dump instead of keeping them itself.
-struct Referred {
-  core::Digest index_digest;
-  std::string run_name;
-  bool operator==(const Referred&) const = default;
+  kReference = 3,  ///< in none of ours: in the dump that a core::TraceReference names
 };
 
 /// A content that the recording keeps. That its bytes have arrived where they are said to be is
@@ -76,14 +70,15 @@ struct Finished {
   std::string manifest;
 };
 
-/// What happened in a recording, in order: a head is an operator entered.
+/// What happened in a recording, in order: a head is an operator entered, a reference the dump that
+/// it refers to instead of keeping contents itself, without a word of how many.
 using Event = std::variant<core::OpRecord,
                            core::OpHead,
                            Failure,
                            StoredContent,
                            Begun,
                            Finished,
-                           Referred,
+                           core::TraceReference,
                            SlicedContent>;
 
 static_assert(std::endian::native == std::endian::little, "the journal is little-endian");

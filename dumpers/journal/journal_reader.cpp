@@ -277,14 +277,11 @@ std::optional<Event> JournalReader::take(const Entry& entry) {
       return stored_content(payload);
     case EntryKind::kBegun:
       return Begun{text_of(payload)};
-    case EntryKind::kSlice: {
-      const auto row = only_row<SliceRow>(payload);
-      const Slice content = slice(row, 0);
-      return SlicedContent{content.key, content.slice, row};
-    }
+    case EntryKind::kSlice:
+      return slice(only_row<SliceRow>(payload), 0);
     case EntryKind::kReference: {
       const auto digest = take_row<core::Digest>(payload);
-      return Referred{digest, text_of(payload)};
+      return core::TraceReference{text_of(payload), digest};
     }
     case EntryKind::kFinished:
       return Finished{text_of(payload)};

@@ -494,7 +494,7 @@ void JournalWriter::put_content(const core::ContentKey& key,
   put();
 }
 
-void JournalWriter::refers(const Referred& dump) {
+void JournalWriter::refers(const core::TraceReference& dump) {
   entry_.begin(EntryKind::kReference);
   entry_.put_bytes(bytes_of(dump.index_digest));
   entry_.put_bytes(dump.run_name);

@@ -95,7 +95,7 @@ class JournalWriter {
   /// @param place  not kInline
   void content(const core::ContentKey& key, ContentPlace place, std::uint64_t offset);
   /// Names the dump that contents of the place kReference are in; before the first of them.
-  void refers(const Referred& dump);
+  void refers(const core::TraceReference& dump);
   /// Notes that of a content only a slice is kept, behind the content that the slice is.
   void sliced(const SlicedContent& content);
   /// What is known of the run before its first operator.

@@ -230,14 +230,14 @@ core::ContentKey RowDecoder::content_key(ContentRow row, std::uint64_t number) c
   return key;
 }
 
-RowDecoder::Slice RowDecoder::slice(SliceRow row, std::uint64_t number) const {
-  Slice slice{{}, {row.elements, row.stride, row.slice}};
-  read(kSlicesTable, row, slice.key);
-  const auto total = static_cast<std::uint64_t>(core::element_count(slice.key.shape));
-  if (slice.key.dtype == core::Dtype::kUnknown || !core::is_slice_of(slice.slice, total)) {
+SlicedContent RowDecoder::slice(SliceRow row, std::uint64_t number) const {
+  SlicedContent content{{}, {row.elements, row.stride, row.slice}, row};
+  read(kSlicesTable, row, content.key);
+  const auto total = static_cast<std::uint64_t>(core::element_count(content.key.shape));
+  if (content.key.dtype == core::Dtype::kUnknown || !core::is_slice_of(content.slice, total)) {
     fail(kSlicesTable, fmt::format("row {} is no slice of {} elements", number, total));
   }
-  return slice;
+  return content;
 }
 
 }  // namespace repro_check::journal

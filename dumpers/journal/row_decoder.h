@@ -15,6 +15,7 @@
 #include "core/system/pinned.h"
 #include "core/tensor/tensor_record.h"
 #include "core/trace/op_record.h"
+#include "dumpers/journal/entry.h"
 #include "dumpers/journal/rows.h"
 
 namespace repro_check::journal {
@@ -91,11 +92,7 @@ class RowDecoder : core::Pinned {
 
   /// A content of which only a slice is stored, and that slice, which it can have.
   /// @throws as read_record()
-  struct Slice {
-    core::ContentKey key;
-    core::ContentSlice slice;
-  };
-  [[nodiscard]] Slice slice(SliceRow row, std::uint64_t number) const;
+  [[nodiscard]] SlicedContent slice(SliceRow row, std::uint64_t number) const;
 
  protected:
   RowDecoder() = default;

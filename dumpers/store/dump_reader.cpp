@@ -195,7 +195,7 @@ class Dump final : public core::DumpSource {
   void read_slices() {
     check_count("slices", manifest_.trace.slices, index_.slice_count());
     for (std::uint64_t i = 0; i < index_.slice_count(); ++i) {
-      auto [key, slice] = index_.slice(i);
+      auto [key, slice, row] = index_.slice(i);
       const core::ContentKey own = core::slice_key(key, slice);
       if (!contents_.find(own)) {
         file_.blame()

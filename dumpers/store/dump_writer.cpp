@@ -181,10 +181,10 @@ struct DumpWriter::Impl {
   /// Empty as well where nothing was the same: such a dump needs no other.
   [[nodiscard]] std::optional<core::TraceReference> referred() const {
     if (!reference_ || contents_.referred.size() == 0) return std::nullopt;
-    return core::TraceReference{reference_->identity.run_name,
-                                reference_->identity.index_digest,
-                                contents_.referred.size(),
-                                contents_.referred_bytes};
+    core::TraceReference reference = reference_->identity;
+    reference.contents = contents_.referred.size();
+    reference.bytes = contents_.referred_bytes;
+    return reference;
   }
 
   void cut_slice(const core::ContentKey& key,
@@ -348,7 +348,7 @@ void DumpWriter::fail(const std::string& message) {
   impl_->journal_.fail(message);
 }
 
-void DumpWriter::refer_to(const journal::Referred& dump) {
+void DumpWriter::refer_to(const core::TraceReference& dump) {
   impl_->reference_.emplace(ReferenceDump{dump, {}});
   impl_->journal_.refers(dump);
 }

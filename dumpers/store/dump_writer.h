@@ -10,7 +10,6 @@
 
 #include "core/trace/dump.h"
 #include "core/trace/run_manifest.h"
-#include "dumpers/journal/entry.h"
 
 namespace repro_check::store {
 
@@ -58,7 +57,7 @@ class DumpWriter final : public core::DumpSink {
 
   /// For a recording that is played into this dump: names the dump that it refers to, and a content
   /// of that, for which put_content() is then not called.
-  void refer_to(const journal::Referred& dump);
+  void refer_to(const core::TraceReference& dump);
   void put_reference(const core::ContentKey& key);
 
   /// For such a recording as well: what is stored of a content, put before as a content of its own.

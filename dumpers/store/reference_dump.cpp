@@ -96,7 +96,7 @@ ReferenceDump read_reference(const fs::path& directory) {
   const core::RunManifest manifest = referable(directory);
   const TraceFile file(locate_dump(directory) / kTraceName);
   const IndexReader index(file, manifest.trace.index_digest);
-  ReferenceDump reference{{manifest.trace.index_digest, manifest.run_name}, {}};
+  ReferenceDump reference{{manifest.run_name, manifest.trace.index_digest}, {}};
   for (std::uint64_t i = 0; i < index.content_count(); ++i) {
     auto [key, place] = index.content(i);
     if (place != kInReference) reference.stored.insert(std::move(key));

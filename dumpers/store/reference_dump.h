@@ -10,14 +10,13 @@
 
 #include "core/trace/dump.h"
 #include "core/trace/run_manifest.h"
-#include "dumpers/journal/entry.h"
 #include "dumpers/store/contents/content_writer.h"
 
 namespace repro_check::store {
 
 /// A dump that a recording may refer to, and what is stored in it.
 struct ReferenceDump {
-  journal::Referred identity;
+  core::TraceReference identity;  ///< without a word of how many contents
   std::unordered_set<core::ContentKey, ContentKeyHash> stored;
 };
 

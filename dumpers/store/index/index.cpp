@@ -407,7 +407,7 @@ std::pair<core::ContentKey, std::int64_t> IndexReader::content(std::uint64_t ind
   return {content_key(row, index), row.packed};
 }
 
-IndexReader::Slice IndexReader::slice(std::uint64_t index) const {
+journal::SlicedContent IndexReader::slice(std::uint64_t index) const {
   return RowDecoder::slice(slices_.value().row<journal::SliceRow>(index), index);
 }
 

@@ -217,7 +217,7 @@ class IndexReader final : private journal::RowDecoder {
   /// A content, and where in `/packed` it is; kOwnDataset or kInReference where it is not there.
   [[nodiscard]] std::pair<core::ContentKey, std::int64_t> content(std::uint64_t index) const;
   /// A content of which only a slice is stored, and that slice, which it can have.
-  [[nodiscard]] Slice slice(std::uint64_t index) const;
+  [[nodiscard]] journal::SlicedContent slice(std::uint64_t index) const;
 
  private:
   /// The rows of a call, counted from its first, until those of the next are asked for.

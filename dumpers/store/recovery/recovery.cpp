@@ -185,7 +185,7 @@ class Recording {
     const std::uint64_t offset = is_inline ? reader_.end() - content.size : content.offset;
     contents.try_emplace(content.key, Spot{content.place, offset, content.size});
   }
-  void add(const journal::Referred& dump) {
+  void add(const core::TraceReference& dump) {
     if (referred_ && *referred_ != dump) damaged("it refers to two dumps");
     referred_ = dump;
   }
@@ -235,7 +235,7 @@ class Recording {
 
   [[nodiscard]] std::optional<core::TraceReference> reference() const {
     if (!referred_) return std::nullopt;
-    core::TraceReference reference{referred_->run_name, referred_->index_digest, 0, 0};
+    core::TraceReference reference = *referred_;
     for (const auto& [key, spot] : contents) {
       if (spot.place != journal::ContentPlace::kReference) continue;
       ++reference.contents;
@@ -274,10 +274,10 @@ class Recording {
   std::vector<std::uint64_t> offsets_;  ///< of the records, by op index
   std::uint64_t entered_ = 0;
   std::int64_t last_producer_ = core::kNoProducer;
-  core::TraceSummary totals_;                  ///< of the whole records, as far as these tell it
-  std::optional<journal::Referred> referred_;  ///< the dump that other contents are in
-  std::optional<std::string> begun_;           ///< manifest as far as it was known in the beginning
-  std::optional<std::string> finished_;        ///< of the whole recording
+  core::TraceSummary totals_;                     ///< of the whole records, as far as these tell it
+  std::optional<core::TraceReference> referred_;  ///< the dump that other contents are in
+  std::optional<std::string> begun_;     ///< manifest as far as it was known in the beginning
+  std::optional<std::string> finished_;  ///< of the whole recording
 };
 
 class UnfinishedDump final : public core::DumpSource {
@@ -413,7 +413,7 @@ class Replay {
       writer_.put_slice(content.key, content.slice);
     }
   }
-  void operator()(const journal::Referred& dump) { writer_.refer_to(dump); }
+  void operator()(const core::TraceReference& dump) { writer_.refer_to(dump); }
   template <typename Other>  // failures and manifests: Recording knows of them
   void operator()(const Other& /*event*/) {}
 

@@ -44,7 +44,7 @@ std::string sample_bytes() {
     const core::ContentKey key{core::Dtype::kInt16, {2, 1}, {1, 2}};
     writer.content(key, std::as_bytes(std::span<const char>("abcd", 4)));
     writer.content(key, ContentPlace::kContents, 4096);
-    writer.refers({{3, 4}, "baseline"});
+    writer.refers({"baseline", {3, 4}});
     writer.content(key, ContentPlace::kReference, 0);
     writer.sliced({key, {1, 2, {5, 6}}});
     writer.fail("failure");

@@ -259,13 +259,13 @@ TEST_CASE("a journal that refers to a dump it never named, or to two, is damaged
                  }),
                  "none was named"));
   CHECK(contains(refusal([&](journal::JournalWriter& writer) {
-                   writer.refers({{1, 2}, "one"});
+                   writer.refers({"one", {1, 2}});
                    writer.content(key, ContentPlace::kReference, 8);
                  }),
                  "says where in another dump"));
   CHECK(contains(refusal([&](journal::JournalWriter& writer) {
-                   writer.refers({{1, 2}, "one"});
-                   writer.refers({{1, 3}, "one"});
+                   writer.refers({"one", {1, 2}});
+                   writer.refers({"one", {1, 3}});
                  }),
                  "refers to two dumps"));
 }
