@@ -53,15 +53,10 @@ DirectFile::DirectFile(std::filesystem::path file)
   direct_ = direct_fd_.get() >= 0;
 }
 
-bool DirectFile::can_be_direct(std::uint64_t offset,
-                               std::span<const std::byte> bytes) const noexcept {
-  return direct_ && bytes.size() >= kDirectBlock && offset % kDirectBlock == 0 &&
-         reinterpret_cast<std::uintptr_t>(bytes.data()) % kDirectBlock == 0;
-}
-
 void DirectFile::write(std::uint64_t offset, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const bool direct = can_be_direct(offset, bytes);
+    const bool direct = direct_ && bytes.size() >= kDirectBlock && offset % kDirectBlock == 0 &&
+                        reinterpret_cast<std::uintptr_t>(bytes.data()) % kDirectBlock == 0;
     const std::size_t length = direct ? bytes.size() / kDirectBlock * kDirectBlock : bytes.size();
     const ssize_t written = ::pwrite((direct ? direct_fd_ : ordinary_fd_).get(),
                                      bytes.data(),
@@ -162,7 +157,15 @@ StagingQueue::StagingQueue(DirectFile& file, std::size_t memory)
     : file_(file),
       buffer_bytes_(StagingBuffer::size_for(memory)),
       most_buffers_(std::max(kFewestBuffers, memory / buffer_bytes_)) {
-  start_thread();
+  // A signal is for the threads of the model: the new one inherits that all are blocked. That holds
+  // SIGXFSZ back as well, so that a write beyond the limit is an error here and no death.
+  const core::SignalsBlocked blocked;
+  try {
+    thread_ = std::thread([this] { run(); });
+  } catch (const std::system_error& error) {
+    throw core::io_error("cannot start the thread that writes tensors: " + error.code().message(),
+                         "raise the limit on processes (ulimit -u)");
+  }
 }
 
 StagingQueue::~StagingQueue() {
@@ -172,18 +175,6 @@ StagingQueue::~StagingQueue() {
   }
   work_.notify_one();
   thread_.join();
-}
-
-/// A signal is for the threads of the model: the new one inherits that all are blocked. That holds
-/// SIGXFSZ back as well, so that a write beyond the limit is an error here and no death.
-void StagingQueue::start_thread() {
-  const core::SignalsBlocked blocked;
-  try {
-    thread_ = std::thread([this] { run(); });
-  } catch (const std::system_error& error) {
-    throw core::io_error("cannot start the thread that writes tensors: " + error.code().message(),
-                         "raise the limit on processes (ulimit -u)");
-  }
 }
 
 void StagingQueue::put(std::uint64_t offset, const core::ContentBytes& bytes) {

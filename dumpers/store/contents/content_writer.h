@@ -44,9 +44,6 @@ class DirectFile : core::Pinned {
   void write(std::uint64_t offset, std::span<const std::byte> bytes);
 
  private:
-  [[nodiscard]] bool can_be_direct(std::uint64_t offset,
-                                   std::span<const std::byte> bytes) const noexcept;
-
   std::filesystem::path file_;
   core::FileDescriptor ordinary_fd_;
   core::FileDescriptor direct_fd_;
@@ -82,7 +79,6 @@ class StagingQueue : core::Pinned {
  private:
   using BufferPtr = std::unique_ptr<StagingBuffer>;
 
-  void start_thread();
   void run() noexcept;
   [[nodiscard]] BufferPtr next_full();
   void write(const StagingBuffer& buffer) noexcept;

@@ -205,22 +205,6 @@ class Mapping : core::Pinned {
   void* at_;
 };
 
-/// The elements of a dataset as a contiguous one would hold them, in a temporary file without a
-/// name: disk instead of memory, because a tensor may be larger than that.
-/// @param type   little_endian() of the dataset's
-/// @param bytes  of all elements; not 0
-/// @throws core::Error{kDumpDamaged} when HDF5 cannot read it, {kIo} when there is no room
-core::FileDescriptor plain_copy(hid_t dataset,
-                                hid_t type,
-                                std::uint64_t bytes,
-                                const Blame& blame) {
-  core::TemporaryFile made = create_temporary(bytes);
-  take_space(made.file, bytes, "a temporary file");
-  const Mapping mapping(made.file, bytes, blame);
-  blame.ok(H5Dread(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, mapping.get()), "cannot be read");
-  return std::move(made.file);
-}
-
 constexpr const char* kHint = "the dump is damaged; copy it again or record the run again";
 
 struct Names {
@@ -286,6 +270,68 @@ std::vector<hsize_t> dims_of(hid_t dataset, const Blame& blame) {
   return dims;
 }
 
+/// @param size  of the file
+Extent contiguous_extent(hid_t dataset,
+                         std::uint64_t bytes,
+                         std::uint64_t size,
+                         const Blame& blame) {
+  const haddr_t offset = H5Dget_offset(dataset);
+  if (offset == HADDR_UNDEF) blame.fail("has no bytes");
+  if (offset > size || bytes > size - offset) blame.fail("lies beyond the end of the file");
+  return {offset, bytes};
+}
+
+/// The elements of a dataset as a contiguous one would hold them, in a temporary file without a
+/// name: disk instead of memory, because a tensor may be larger than that.
+/// @param type   little_endian() of the dataset's
+/// @param bytes  of all elements; not 0
+/// @param size   of the file
+/// @throws core::Error{kDumpDamaged} when HDF5 cannot read it, {kIo} when there is no room
+Extent copied_extent(
+    hid_t dataset, hid_t type, std::uint64_t bytes, std::uint64_t size, const Blame& blame) {
+  // Chunks that are not there read as zeros, of which a small file could announce any number.
+  const hsize_t stored = H5Dget_storage_size(dataset);
+  if (stored < bytes) blame.fail("has no bytes");
+  if (stored > size) blame.fail("lies beyond the end of the file");
+  core::TemporaryFile made = create_temporary(bytes);
+  take_space(made.file, bytes, "a temporary file");
+  const Mapping mapping(made.file, bytes, blame);
+  blame.ok(H5Dread(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, mapping.get()), "cannot be read");
+  return {0, bytes, std::make_shared<core::FileDescriptor>(std::move(made.file))};
+}
+
+/// An attribute of the file that says what it is.
+std::string identity(hid_t file, const char* name, const Blame& whole) {
+  constexpr std::size_t kLongest = 64;
+  const Blame blame = whole.inside(fmt::format("attribute \"{}\"", name));
+  const AttributeHandle attribute(
+      blame.id(H5Aopen_by_name(file, "/", name, H5P_DEFAULT, H5P_DEFAULT),
+               "is missing: not the trace of a dump"));
+  const TypeHandle type(blame.id(H5Aget_type(attribute.get()), "cannot be read"));
+  const SpaceHandle space(blame.id(H5Aget_space(attribute.get()), "cannot be read"));
+  const std::size_t size = H5Tget_size(type.get());
+  if (H5Tget_class(type.get()) != H5T_STRING || H5Tis_variable_str(type.get()) != 0 ||
+      H5Sget_simple_extent_npoints(space.get()) != 1 || size > kLongest) {
+    blame.fail("is not a short text of fixed length");
+  }
+  std::string text(size, '\0');
+  blame.ok(H5Aread(attribute.get(), type.get(), text.data()), "cannot be read");
+  text.resize(text.find_last_not_of('\0') + 1);
+  return text;
+}
+
+void check_identity(hid_t file, const Blame& blame) {
+  const bool ours = identity(file, "format", blame) == core::kDumpFormatName;
+  if (!ours) blame.fail("is not the trace of a dump");
+  // The manifest has been accepted by now, so another major here means that the two do not belong
+  // together.
+  const std::string version = identity(file, "version", blame);
+  if (!version.starts_with(fmt::format("{}.", core::kDumpFormatMajor))) {
+    blame.fail(
+        fmt::format("is of format version {}, other than its manifest", core::printable(version)));
+  }
+}
+
 }  // namespace
 
 OpenTrace open_trace(const std::filesystem::path& file) {
@@ -318,37 +364,7 @@ TraceFile::TraceFile(OpenTrace trace)
   file_ = FileHandle(
       blame_.id(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), "is not a whole HDF5 file"));
   const core::TemporaryName no_longer_needed(std::move(trace_.temporary));
-  check_identity();
-}
-
-std::string TraceFile::identity(const char* name) const {
-  constexpr std::size_t kLongest = 64;
-  const Blame blame = blame_.inside(fmt::format("attribute \"{}\"", name));
-  const AttributeHandle attribute(
-      blame.id(H5Aopen_by_name(file_.get(), "/", name, H5P_DEFAULT, H5P_DEFAULT),
-               "is missing: not the trace of a dump"));
-  const TypeHandle type(blame.id(H5Aget_type(attribute.get()), "cannot be read"));
-  const SpaceHandle space(blame.id(H5Aget_space(attribute.get()), "cannot be read"));
-  const std::size_t size = H5Tget_size(type.get());
-  if (H5Tget_class(type.get()) != H5T_STRING || H5Tis_variable_str(type.get()) != 0 ||
-      H5Sget_simple_extent_npoints(space.get()) != 1 || size > kLongest) {
-    blame.fail("is not a short text of fixed length");
-  }
-  std::string text(size, '\0');
-  blame.ok(H5Aread(attribute.get(), type.get(), text.data()), "cannot be read");
-  text.resize(text.find_last_not_of('\0') + 1);
-  return text;
-}
-
-void TraceFile::check_identity() const {
-  if (identity("format") != core::kDumpFormatName) blame_.fail("is not the trace of a dump");
-  // The manifest has been accepted by now, so another major here means that the two do not belong
-  // together.
-  const std::string version = identity("version");
-  if (!version.starts_with(fmt::format("{}.", core::kDumpFormatMajor))) {
-    blame_.fail(
-        fmt::format("is of format version {}, other than its manifest", core::printable(version)));
-  }
+  check_identity(file_.get(), blame_);
 }
 
 GroupHandle TraceFile::group(const char* name) const {
@@ -389,31 +405,13 @@ PlainDataset TraceFile::dataset(hid_t group, const std::string& name, const Blam
     if (__builtin_mul_overflow(bytes, size, &bytes)) blame.fail("has an impossible shape");
   }
   const bool plain = contiguous && is_little_endian(found.type.get());
-  if (contiguous && bytes != 0) found.extent = contiguous_extent(dataset.get(), bytes, blame);
+  const hid_t id = dataset.get();
+  if (contiguous && bytes != 0) found.extent = contiguous_extent(id, bytes, size_, blame);
   if (plain) return found;
   found.type = little_endian(found.type.get(), blame);
   if (found.type.get() < 0) blame.fail("has elements of a kind that no dump holds");
-  if (bytes != 0) found.extent = copied_extent(dataset.get(), found.type.get(), bytes, blame);
+  if (bytes != 0) found.extent = copied_extent(id, found.type.get(), bytes, size_, blame);
   return found;
-}
-
-Extent TraceFile::contiguous_extent(hid_t dataset, std::uint64_t bytes, const Blame& blame) const {
-  const haddr_t offset = H5Dget_offset(dataset);
-  if (offset == HADDR_UNDEF) blame.fail("has no bytes");
-  if (offset > size_ || bytes > size_ - offset) blame.fail("lies beyond the end of the file");
-  return {offset, bytes};
-}
-
-Extent TraceFile::copied_extent(hid_t dataset,
-                                hid_t type,
-                                std::uint64_t bytes,
-                                const Blame& blame) const {
-  // Chunks that are not there read as zeros, of which a small file could announce any number.
-  const hsize_t stored = H5Dget_storage_size(dataset);
-  if (stored < bytes) blame.fail("has no bytes");
-  if (stored > size_) blame.fail("lies beyond the end of the file");
-  return {
-      0, bytes, std::make_shared<core::FileDescriptor>(plain_copy(dataset, type, bytes, blame))};
 }
 
 void TraceFile::read(const Extent& extent, std::uint64_t begin, std::span<std::byte> into) const {

@@ -117,16 +117,6 @@ class TraceFile : core::Pinned {
   [[nodiscard]] bool has_link(hid_t group, const std::string& name) const;
 
  private:
-  void check_identity() const;
-  [[nodiscard]] Extent contiguous_extent(hid_t dataset,
-                                         std::uint64_t bytes,
-                                         const Blame& blame) const;
-  [[nodiscard]] Extent copied_extent(hid_t dataset,
-                                     hid_t type,
-                                     std::uint64_t bytes,
-                                     const Blame& blame) const;
-  [[nodiscard]] std::string identity(const char* name) const;
-
   OpenTrace trace_;
   Blame blame_;
   std::uint64_t size_ = 0;
