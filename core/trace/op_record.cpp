@@ -143,7 +143,7 @@ constexpr std::array<std::string_view, 7> kFrameworkPlaces{"-packages/torch/",
 /// Files of the framework itself help nobody to find their own line.
 bool inside_torch(std::string_view file) noexcept {
   return file.starts_with("torch/") ||
-         std::any_of(kFrameworkPlaces.begin(), kFrameworkPlaces.end(), [&](std::string_view place) {
+         std::ranges::any_of(kFrameworkPlaces, [&](std::string_view place) {
            return file.find(place) != std::string_view::npos;
          });
 }

@@ -22,9 +22,7 @@
 namespace repro_check::core {
 
 OpRanges united(OpRanges ranges) {
-  std::sort(ranges.begin(), ranges.end(), [](const OpRange& left, const OpRange& right) {
-    return left.first < right.first;
-  });
+  std::ranges::sort(ranges, {}, &OpRange::first);
   OpRanges merged;
   for (const OpRange& range : ranges) {
     const bool touches = !merged.empty() && (range.first <= merged.back().last ||
@@ -39,10 +37,7 @@ OpRanges united(OpRanges ranges) {
 }
 
 bool contains(const OpRanges& ranges, std::uint64_t index) noexcept {
-  const auto after = std::upper_bound(
-      ranges.begin(), ranges.end(), index, [](std::uint64_t at, const OpRange& range) {
-        return at < range.first;
-      });
+  const auto after = std::ranges::upper_bound(ranges, index, {}, &OpRange::first);
   return after != ranges.begin() && index <= std::prev(after)->last;
 }
 
