@@ -23,6 +23,7 @@
 
 #include "core/error.h"
 #include "core/system/pinned.h"
+#include "core/tensor/npy.h"
 #include "dumpers/capture/settings/environment.h"
 #include "dumpers/capture/torch/torch_compat.h"
 #include "dumpers/torchscript/failures.h"

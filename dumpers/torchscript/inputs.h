@@ -15,7 +15,6 @@
 
 #include "configs/spec/run_config.h"
 #include "core/tensor/dtype.h"
-#include "core/tensor/npy.h"
 #include "dumpers/torchscript/torchscript_run.h"
 
 namespace repro_check::torchscript {
