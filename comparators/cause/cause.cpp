@@ -747,7 +747,9 @@ class Tracer {
     if (reader_.phase != core::Phase::kBackward || reader_.site == nullptr) return;
     for (std::uint64_t op = reader_.index; op-- > 0;) {
       const core::OpRecord call{evidence_.baseline.op_head(op)};
-      if (call.step < reader_.step) return;
+      // A thread beside the training is in an earlier step throughout.
+      const bool beside = call.lane != reader_.lane && call.lane != core::kMainLane;
+      if (call.step < reader_.step && !beside) return;
       if (call.phase == core::Phase::kBackward || !is_one_place(call.site.get())) continue;
       const bool differs = evidence_.outcomes.at(op) == OpOutcome::kDiverged;
       if (!differs && !reads_differing(op)) continue;
@@ -1179,6 +1181,7 @@ bool is_of_recorded_step(const JudgedCall& call, const Evidence& evidence) {
   if (evidence.baseline.manifest().trace.only.empty()) return true;
   for (std::uint64_t op = record.index; op-- > 0;) {
     const core::OpHead before = evidence.baseline.op_head(op);
+    if (before.lane != record.lane) continue;
     if (before.step != record.step) return false;
     if (!core::is_named_values(before)) return true;
   }

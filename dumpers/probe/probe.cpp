@@ -604,6 +604,12 @@ void repro_check_new_memory(void* storage) {
   });
 }
 
+const char* repro_check_lane() {
+  thread_local std::string text;
+  when_active([&](capture::Capture& capture) { text = core::lane_text(capture.lane_number()); });
+  return text.c_str();
+}
+
 const void* repro_check_place() {
   const void* place = nullptr;
   when_active([&](capture::Capture&) { place = python_frames(); });

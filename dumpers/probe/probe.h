@@ -93,6 +93,9 @@ void repro_check_norms(std::size_t count, void* const* tensors, double* norms);
 /// @param storage  a c10::StorageImpl, as `_cdata` of one has it
 void repro_check_new_memory(void* storage);
 
+/// Of the calling thread, as core::lane_text() has it: `main`, `main.2`. Until the next call on it.
+const char* repro_check_lane();
+
 /// Where the calling thread stands in Python; equal places are one. Null where it runs none.
 const void* repro_check_place();
 

@@ -898,7 +898,7 @@ class _Recording:
         self.enters = False  # the first forward pass of a step, or of a model, is to come, of one of several replicas
         self.numbers = {}  # id of a module -> its number
         self.kept = {}  # id -> weak reference, which says when the id is free again
-        self.roots = {}  # class name of root modules -> how many there were
+        self.roots = {}  # class name of root modules, and their lane -> how many there were
         self.names = {}  # id of a parameter -> name
         self.thread = _thread._local()  # what is so on one thread: is_unread()
         self.stepping = set()  # ids of optimizers that make a step
@@ -930,6 +930,7 @@ class _Recording:
         probe.repro_check_operators.restype = self.ctypes.c_uint64
         probe.repro_check_fork_thread.restype = self.ctypes.c_uint32
         probe.repro_check_norms.restype = None
+        probe.repro_check_lane.restype = self.ctypes.c_char_p
         probe.repro_check_place.restype = self.ctypes.c_void_p
         probe.repro_check_order.restype = None
 
@@ -1235,13 +1236,15 @@ class _Recording:
 
     def _name_root(self, root):
         """Names a module that nobody knows yet, and all that are below it: of the first one the names
-        are those of named_modules(), of others its class stands before them."""
+        are those of named_modules(), of others its class stands before them, and the lane that calls
+        it first: several threads do that in any order."""
         wrapper = root if type(root).__name__ in _WRAPPERS else None
         if wrapper is not None:
             self.wraps(wrapper)
             self.probe.repro_check_expect_reductions()
             root = wrapper.module
-        kind = type(root).__name__
+        lane = self.probe.repro_check_lane().decode().replace(".", ":")
+        kind = type(root).__name__ + ("" if lane == "main" else "@" + lane)
         count = self.roots.get(kind, 0)
         prefix = "" if not self.roots else kind if count == 0 else f"{kind}#{count + 1}"
         self.roots[kind] = count + 1

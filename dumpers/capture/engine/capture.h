@@ -196,6 +196,8 @@ class Capture : core::Pinned {
   /// Scope; empty where the calling thread is in no lane.
   std::optional<std::uint32_t> fork_lane();
 
+  /// Of what the calling thread records.
+  [[nodiscard]] std::uint32_t lane_number() const noexcept;
   /// Of the record that is begun next. Any thread.
   [[nodiscard]] std::uint64_t next_index() const;
   /// Readable from any thread while the run goes on.
@@ -248,7 +250,6 @@ class Capture : core::Pinned {
   std::shared_ptr<LaneState> begin_lane(std::optional<std::uint32_t> forked);
   /// Null on a thread that inherited none of this capture's.
   [[nodiscard]] LaneState* inherited_lane() const noexcept;
-  [[nodiscard]] std::uint32_t lane_number() const noexcept;
   /// False for what its compiler runs; asked where no recorded call is open.
   [[nodiscard]] bool is_of_program() const;
   OperatorPlan* find_plan(const Call& call, ThreadState& thread) noexcept;

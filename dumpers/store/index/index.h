@@ -134,7 +134,11 @@ class TableReader {
   template <typename Row>
   [[nodiscard]] core::LargeVector<Row> all() const {
     core::LargeVector<Row> rows(rows_);
-    read(0, rows_, rows);
+    if (row_size_ == sizeof(Row)) {
+      file_.read(extent_, 0, std::as_writable_bytes(std::span<Row>(rows)));
+    } else {
+      read(0, rows_, rows);
+    }
     return rows;
   }
 

@@ -61,8 +61,10 @@ class Run(Program):
         shown = self.tool("exec", "-c", "config.json")
         self.assertEqual(shown.code, 0, shown.stdout + shown.stderr)
 
-    def test_a_thread_beside_the_training_repeats(self):
+    def test_threads_beside_the_training_repeat(self):
         program = self.write("""
+            import concurrent.futures
+            import copy
             import random
             import threading
             import time
@@ -81,6 +83,11 @@ class Run(Program):
                 optimizer.step()
                 time.sleep(0.03 * moods.random())
             thread.join()
+            def evaluate(copied):
+                time.sleep(0.02 * moods.random())
+                return copied(torch.ones(1, 4))
+            with concurrent.futures.ThreadPoolExecutor(2) as pool:
+                list(pool.map(evaluate, [copy.deepcopy(model) for _ in range(6)]))
         """)
         self.write_config({"program": {"command": [sys.executable, str(program)]}})
         shown = self.tool("exec", "-c", "config.json")
