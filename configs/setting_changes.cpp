@@ -68,12 +68,11 @@ void copy_setting(const std::string& pointer, const Json& source, RunSpec& run) 
     json.at(place.parent_pointer()).erase(place.back());
   }
   detail::Problems problems;
+  const detail::ParseContext context{problems, {}, /*resolved=*/true};
   RunSpec changed;
   changed.timeout = run.timeout;
-  detail::read_resolved_run(
-      {&json, "", &detail::followed(detail::config_schema().at("$defs").at("run"))},
-      {problems, {}, /*resolved=*/true},
-      changed);
+  const Json& schema = detail::followed(detail::config_schema().at("$defs").at("run"));
+  detail::read_resolved_run({&json, "", &schema, &context}, changed);
   problems.refuse_any(run.name);
   run = std::move(changed);
 }

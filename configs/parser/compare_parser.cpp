@@ -34,34 +34,32 @@ constexpr std::array kParameters{Parameter{"rtol", PolicyKind::kTolerance},
                                  Parameter{"slack", PolicyKind::kFp64}};
 
 /// What would have no effect is refused: whoever wrote it expects one.
-void check_parameters(const ObjectReader& object, PolicyKind kind, Problems& problems) {
+void check_parameters(const ObjectReader& object, PolicyKind kind) {
   for (const Parameter& parameter : kParameters) {
     if (parameter.belongs_to(kind) || !object.has(parameter.key)) continue;
     std::string owners(name_of(parameter.owner));
     if (parameter.second_owner != parameter.owner) {
       owners += fmt::format(" and {}", name_of(parameter.second_owner));
     }
-    problems.add(
-        child_pointer(object.pointer(), parameter.key),
+    object.refuse(
+        parameter.key,
         fmt::format("means nothing under the policy {}; it belongs to {}", name_of(kind), owners));
     return;  // the others of its policy are the same mistake
   }
 }
 
 /// One tolerance without the other would silently mean 0 to some and a default to others.
-void check_tolerances(const ObjectReader& object, const ParseContext& context) {
+void check_tolerances(const ObjectReader& object) {
   const bool rtol = object.has("rtol");
   if (rtol == object.has("atol")) return;
-  context.problems.add(
-      child_pointer(object.pointer(), rtol ? "rtol" : "atol"),
-      fmt::format("{} must be given with it; without both the dtype's defaults hold",
-                  context.key_name(rtol ? "atol" : "rtol")));
+  object.refuse(rtol ? "rtol" : "atol",
+                fmt::format("{} must be given with it; without both the dtype's defaults hold",
+                            object.context().key_name(rtol ? "atol" : "rtol")));
 }
 
 /// @param kind  empty when it was given and is none: then there is nothing to hold members against
 void read_parameters(const ObjectReader& object,
                      std::optional<PolicyKind> kind,
-                     const ParseContext& context,
                      PolicySpec& policy) {
   object("rtol", policy.rtol);
   object("atol", policy.atol);
@@ -74,8 +72,8 @@ void read_parameters(const ObjectReader& object,
   object("drift", policy.drift);
   object("factor", policy.factor);
   object("slack", policy.slack);
-  if (kind) check_parameters(object, *kind, context.problems);
-  if (!kind || kind == PolicyKind::kTolerance) check_tolerances(object, context);
+  if (kind) check_parameters(object, *kind);
+  if (!kind || kind == PolicyKind::kTolerance) check_tolerances(object);
 }
 
 /// What `object` says of NaN, zeros and subnormals.
@@ -87,26 +85,24 @@ void read_specials(const ObjectReader& object, PolicySpec& policy) {
 
 /// A policy by its name, or as an object that holds its numbers as well.
 /// @return the kind; empty when there was none, and for an object, which has been read whole
-std::optional<PolicyKind> read_policy(const Node& node,
-                                      const ParseContext& context,
-                                      PolicySpec& policy) {
+std::optional<PolicyKind> read_policy(const Node& node, PolicySpec& policy) {
   std::optional<PolicyKind> kind;
   if (!node.json->is_object()) {
-    const Node name{node.json, node.pointer, &followed(node.schema->at("anyOf").front())};
-    if (read(name, context, policy.kind)) kind = policy.kind;
+    const Node name = node.as(followed(node.schema->at("anyOf").front()));
+    if (read(name, policy.kind)) kind = policy.kind;
     return kind;
   }
-  const ObjectReader object(node, context);
+  const ObjectReader object(node);
   object("kind", kind);
   if (kind) policy.kind = *kind;
   object.require("kind", ", such as \"tolerance\"");
-  read_parameters(object, kind, context, policy);
+  read_parameters(object, kind, policy);
   read_specials(object, policy);
   return std::nullopt;
 }
 
-bool read(const Node& node, const ParseContext& context, MatchSpec& match) {
-  const ObjectReader object(node, context);
+bool read(const Node& node, MatchSpec& match) {
+  const ObjectReader object(node);
   object("operator", match.op);
   object("module", match.module);
   object("phase", match.phase);
@@ -116,13 +112,11 @@ bool read(const Node& node, const ParseContext& context, MatchSpec& match) {
   return true;
 }
 
-void read_rules(const Node& node, const ParseContext& context, CompareSpec& compare) {
+void read_rules(const Node& node, CompareSpec& compare) {
   compare.rules.clear();
   if (!node.json->is_array()) {
-    report_unexpected(
-        node,
-        R"(a list of rules, such as {"match": {"operator": "aten::.*"}, "policy": "bitwise"})",
-        context.problems);
+    node.say_expected(
+        R"(a list of rules, such as {"match": {"operator": "aten::.*"}, "policy": "bitwise"})");
     return;
   }
   for (std::size_t i = 0; i < node.json->size(); ++i) {
@@ -130,24 +124,19 @@ void read_rules(const Node& node, const ParseContext& context, CompareSpec& comp
     rule.policy.equal_nan = compare.policy.equal_nan;
     rule.policy.signed_zero_distinct = compare.policy.signed_zero_distinct;
     rule.policy.flush_subnormals = compare.policy.flush_subnormals;
-    const ObjectReader object(node.item(i), context);
-    if (const auto match = object.find("match")) read(*match, context, rule.match);
+    const ObjectReader object(node.item(i));
+    if (const auto match = object.find("match")) read(*match, rule.match);
     object.require("policy", ": what the matched tensors have to keep to");
     const auto policy = object.find("policy");
-    if (!policy || read_policy(*policy, context, rule.policy) != PolicyKind::kUlp) continue;
-    context.problems.add(policy->pointer,
-                         R"(expected {"kind": "ulp", "ulp": 4} or another number, got "ulp")");
+    if (!policy || read_policy(*policy, rule.policy) != PolicyKind::kUlp) continue;
+    policy->refuse(R"(expected {"kind": "ulp", "ulp": 4} or another number, got "ulp")");
   }
 }
 
 /// All that a tensor's dtype can be called.
 std::vector<std::string> dtype_names() {
-  constexpr int kValues = 256;
-  std::vector<std::string> names{std::string(core::dtype_name(core::Dtype::kUnknown))};
-  for (int value = 1; value < kValues; ++value) {
-    std::string name(core::dtype_name(static_cast<core::Dtype>(value)));
-    if (name != names.front()) names.push_back(std::move(name));
-  }
+  std::vector<std::string> names;
+  for (const core::DtypeRow& row : core::kDtypes) names.emplace_back(row.name);
   return names;
 }
 
@@ -160,9 +149,8 @@ std::vector<std::string> phase_names() {
 }
 
 /// Under `strict_rules` what no recording can mend is told before there is one.
-void check_strict_rules(const ObjectReader& object,
-                        const CompareSpec& compare,
-                        Problems& problems) {
+void check_strict_rules(const ObjectReader& object, const CompareSpec& compare) {
+  Problems& problems = object.context().problems;
   const auto list = object.find("rules");
   // A pattern that could not be read would look like one that takes everything.
   if (!compare.strict_rules || !list || !problems.empty()) return;
@@ -192,44 +180,38 @@ void check_strict_rules(const ObjectReader& object,
 }
 
 /// What a rules file holds of the section as well.
-void read_rule_members(const ObjectReader& object,
-                       const ParseContext& context,
-                       CompareSpec& compare) {
+void read_rule_members(const ObjectReader& object, CompareSpec& compare) {
   // What a recording may be about to make: it is read by whoever compares.
   object("noise", compare.noise);
   object("fp64", compare.fp64);
-  if (const auto rules = object.find("rules")) read_rules(*rules, context, compare);
+  if (const auto rules = object.find("rules")) read_rules(*rules, compare);
   object("unmatched", compare.unmatched);
   object("strict_rules", compare.strict_rules);
-  check_strict_rules(object, compare, context.problems);
+  check_strict_rules(object, compare);
 }
 
 /// The policy of the section: a name beside its parameters, or an object that holds them.
-void read_section_policy(const ObjectReader& object,
-                         const ParseContext& context,
-                         PolicySpec& policy) {
+void read_section_policy(const ObjectReader& object, PolicySpec& policy) {
   const auto member = object.find("policy");
-  const auto kind =
-      member ? read_policy(*member, context, policy) : std::optional(PolicyKind::kBitwise);
+  const auto kind = member ? read_policy(*member, policy) : std::optional(PolicyKind::kBitwise);
   if (!member || !member->json->is_object()) {
-    return read_parameters(object, kind, context, policy);
+    return read_parameters(object, kind, policy);
   }
   for (const Parameter& parameter : kParameters) {
     if (!object.has(parameter.key)) continue;
-    context.problems.add(child_pointer(object.pointer(), parameter.key),
-                         fmt::format("belongs into {}, beside \"kind\"", member->pointer));
+    object.refuse(parameter.key, fmt::format("belongs into {}, beside \"kind\"", member->pointer));
   }
 }
 
 }  // namespace
 
-void read_compare(const Node& node, const ParseContext& context, CompareSpec& compare) {
-  const ObjectReader object(node, context);
+void read_compare(const Node& node, CompareSpec& compare) {
+  const ObjectReader object(node);
   read_specials(object, compare.policy);
   // Before the policy: rules take over what the section says of NaN and zeros, not what the policy
   // does.
-  read_rule_members(object, context, compare);
-  read_section_policy(object, context, compare.policy);
+  read_rule_members(object, compare);
+  read_section_policy(object, compare.policy);
   // The policies noise and fp64 are about something that was recorded.
   if (uses_noise(compare)) {
     object.require("noise",
@@ -256,11 +238,9 @@ void read_compare(const Node& node, const ParseContext& context, CompareSpec& co
     // Mistakes in the file are some of the configuration, told with the others.
     std::vector<std::string> wrong;
     const std::string name =
-        context.of_flags ? object.find("map")->json->get<std::string>() : map.string();
+        object.context().of_flags ? object.find("map")->json->get<std::string>() : map.string();
     compare.map = parse_name_map(read_config_text(map), name, wrong);
-    for (std::string& sentence : wrong) {
-      context.problems.add(child_pointer(object.pointer(), "map"), std::move(sentence));
-    }
+    for (std::string& sentence : wrong) object.refuse("map", std::move(sentence));
   }
   object("max_growth", compare.max_growth);
   object("threads", compare.threads);
@@ -284,13 +264,13 @@ detail::Json read_rules_file(const std::filesystem::path& file) {
   const detail::ParseContext context{problems, std::filesystem::absolute(file).parent_path()};
   CompareSpec checked;
   if (document && document->is_array()) {
-    detail::read_rules(
-        {&*document, "", &detail::followed(schema.at("properties").at("rules"))}, context, checked);
+    const detail::Json& rules = detail::followed(schema.at("properties").at("rules"));
+    detail::read_rules({&*document, "", &rules, &context}, checked);
     document = detail::Json::object({{"rules", *document}});
   } else if (document) {
-    const detail::ObjectReader object({&*document, "", &schema}, context);
+    const detail::ObjectReader object({&*document, "", &schema, &context});
     object.require("rules", ": the list of them");
-    detail::read_rule_members(object, context, checked);
+    detail::read_rule_members(object, checked);
   }
   problems.refuse_any(file.string(), kHint);
   if (checked.noise) (*document)["noise"] = checked.noise->string();
@@ -335,8 +315,8 @@ CompareSpec compare_of_flags(const std::map<std::string, std::string>& flags,
   const detail::ParseContext context{
       problems, std::filesystem::current_path(), /*resolved=*/false, /*of_flags=*/true};
   CompareSpec spec;
-  detail::read_compare(
-      {&section, "", &detail::config_schema().at("properties").at("compare")}, context, spec);
+  const detail::Json& schema = detail::config_schema().at("properties").at("compare");
+  detail::read_compare({&section, "", &schema, &context}, spec);
   std::vector<std::string> lines;
   for (const auto& [pointer, message] : problems.all()) {
     // Of what stands in a file that a flag names the place behind the flag.

@@ -123,7 +123,7 @@ void merge_beneath(const Json& preset, Json& document) {
 void merge_preset(Json& document, const ParseContext& context) {
   if (!document.is_object() || !document.contains("preset")) return;
   const Json& schema = detail::config_schema().at("properties").at("preset");
-  const auto index = detail::read_word({&document["preset"], "/preset", &schema}, context);
+  const auto index = detail::read_word({&document["preset"], "/preset", &schema, &context});
   if (!index) return;
   Json preset = Json::parse(detail::builtin_presets()[*index].json);
   if (document.contains("program")) {
@@ -147,20 +147,16 @@ struct Entry {
 class Builder {
  public:
   Builder(const Json& document, const ParseContext& context)
-      : object_({&document, "", &detail::config_schema()}, context),
-        context_(context),
-        problems_(context.problems) {}
+      : object_({&document, "", &detail::config_schema(), &context}), problems_(context.problems) {}
 
   Config build() {
     if (!object_.is_object()) return config_;
     std::string schema;
     object_("$schema", schema);
     read_base();
-    if (const auto node = object_.find("compare")) {
-      detail::read_compare(*node, context_, config_.compare);
-    }
+    if (const auto node = object_.find("compare")) detail::read_compare(*node, config_.compare);
     if (const auto node = object_.find("report")) read_report(*node);
-    detail::read_gate_members(object_, context_, config_.gate);
+    detail::read_gate_members(object_, config_.gate);
     read_runs();
     check_given(
         "model",
@@ -179,10 +175,11 @@ class Builder {
   /// The base is a run like any other, so that `record` needs no special case.
   void read_base() {
     base_.run.name = "run";
-    base_.run.dump.directory = (context_.base / base_.run.dump.directory).lexically_normal();
-    base_.given = detail::read_run_members(object_, context_, base_.run);
+    base_.run.dump.directory =
+        (object_.context().base / base_.run.dump.directory).lexically_normal();
+    base_.given = detail::read_run_members(object_, base_.run);
     if (const auto node = object_.find("dump")) {
-      detail::read_dump(*node, context_, base_.run.dump, config_.recording);
+      detail::read_dump(*node, base_.run.dump, config_.recording);
     }
     // What contradicts itself in the base does so in every run: told once.
     base_consistent_ = detail::check_run(base_.run, "", problems_);
@@ -190,26 +187,23 @@ class Builder {
 
   void read_report(const Node& node) {
     ReportSpec& report = config_.report;
-    const detail::ObjectReader object(node, context_);
-    if (auto format = object.find("format")) {
+    const detail::ObjectReader object(node);
+    if (const auto format = object.find("format")) {
       const Json& words = format->schema->at("anyOf").front();
       if (format->json->is_string()) {
         // A single format is short for a list of one.
-        format->schema = &words;
-        if (detail::read_word(*format, context_)) report.formats = {*format->json};
+        if (detail::read_word(format->as(words))) report.formats = {*format->json};
       } else if (!format->json->is_array() || format->json->empty()) {
-        detail::report_unexpected(
-            *format,
+        format->say_expected(
             fmt::format("one or a list of {}",
-                        fmt::join(words.at("enum").get<std::vector<std::string>>(), ", ")),
-            problems_);
+                        fmt::join(words.at("enum").get<std::vector<std::string>>(), ", ")));
       } else {
         read_formats(*format, words);
       }
     }
     const auto files = object.find("files");
     if (!files) return;
-    const detail::ObjectReader by_format(*files, context_);
+    const detail::ObjectReader by_format(*files);
     for (const auto& [format, property] : files->schema->at("properties").items()) {
       std::filesystem::path file;
       if (by_format(format, file)) report.files.emplace(format, file);
@@ -220,12 +214,12 @@ class Builder {
     std::vector<std::string>& formats = config_.report.formats;
     formats.clear();
     for (std::size_t i = 0; i < list.json->size(); ++i) {
-      const Node item{&list.json->at(i), detail::child_pointer(list.pointer, i), &words};
-      if (!detail::read_word(item, context_)) continue;
+      const Node item = list.item(i).as(words);
+      if (!detail::read_word(item)) continue;
       // Twice the same would write one file twice.
       const std::string format = *item.json;
       if (std::ranges::find(formats, format) != formats.end()) {
-        problems_.add(item.pointer, format + " is in the list already");
+        item.refuse(format + " is in the list already");
       } else {
         formats.push_back(format);
       }
@@ -236,8 +230,8 @@ class Builder {
     config_.repeat = kFewestRuns;
     object_("repeat", config_.repeat);
     if (object_.has("repeat") && object_.has("runs")) {
-      problems_.add(
-          "/repeat",
+      object_.refuse(
+          "repeat",
           "-n repeats one configuration, and \"runs\" lists several: leave out one of the two; "
           "without \"runs\" the configuration itself is run as often");
     }
@@ -266,9 +260,8 @@ class Builder {
     entries_.back().run.program->command = resume;
     for (const char* key : {"repeat", "runs"}) {
       if (!object_.has(key)) continue;
-      problems_.add(
-          detail::child_pointer("", key),
-          "\"resume\" of the program says which two runs there are: leave out one of both");
+      object_.refuse(
+          key, "\"resume\" of the program says which two runs there are: leave out one of both");
     }
   }
 
@@ -279,20 +272,19 @@ class Builder {
     if (!node) return repeat_base();
     config_.repeat = 0;
     if (!node->json->is_array()) {
-      detail::report_unexpected(*node, "a list of at least two runs", problems_);
-      return;
+      return static_cast<void>(node->say_expected("a list of at least two runs"));
     }
     if (node->json->size() < kFewestRuns) {
-      problems_.add(node->pointer,
-                    fmt::format("expected at least two runs, the baseline first, got {}; leave "
-                                "\"runs\" out to run the same twice, or use `record` for one",
-                                node->json->size()));
+      node->refuse(
+          fmt::format("expected at least two runs, the baseline first, got {}; leave "
+                      "\"runs\" out to run the same twice, or use `record` for one",
+                      node->json->size()));
     }
     // Each starts from the base as it was read: a mistake there is told once and not again for
     // every run.
     for (std::size_t i = 0; i < node->json->size(); ++i) {
       Entry& entry = entries_.emplace_back(Entry{base_.run, {}, node->item(i).pointer});
-      entry.given = detail::read_run_entry(node->item(i), context_, entry.run);
+      entry.given = detail::read_run_entry(node->item(i), entry.run);
       if (base_consistent_) detail::check_run(entry.run, entry.pointer, problems_);
       if (entry.run.program && !entry.run.program->resume.empty()) {
         problems_.add(entry.pointer + "/program/resume",
@@ -317,8 +309,7 @@ class Builder {
     if (base_.given.*has) return;
     const auto lacks = [&](const Entry& entry) { return !(entry.given.*has); };
     if (std::ranges::all_of(entries_, lacks)) {
-      problems_.add(detail::child_pointer("", key), fmt::format("missing; {}", hint));
-      return;
+      return object_.refuse(key, fmt::format("missing; {}", hint));
     }
     for (const Entry& entry : entries_) {
       if (!lacks(entry)) continue;
@@ -328,7 +319,6 @@ class Builder {
   }
 
   detail::ObjectReader object_;
-  const ParseContext& context_;
   Problems& problems_;
   Config config_;
   Entry base_;

@@ -8,21 +8,19 @@ namespace repro_check::configs {
 namespace detail {
 namespace {
 
-void read_baselines(const Node& node, const ParseContext& context, BaselinesSpec& baselines) {
-  const ObjectReader object(node, context);
+void read_baselines(const Node& node, BaselinesSpec& baselines) {
+  const ObjectReader object(node);
   object("directory", baselines.directory);
   object("name", baselines.name);
   object("any_of", baselines.any_of);
   std::string store;
   if (!object("store", store)) return;
   if (store.find("://") != std::string::npos) {
-    report_unexpected(
-        *object.find("store"), "a path: fetch what a URL names before the gate", context.problems);
+    object.find("store")->say_expected("a path: fetch what a URL names before the gate");
   } else if (store.find("{root}") == std::string::npos) {
-    report_unexpected(
-        *object.find("store"), "a path with {root} in it, the name of a dump", context.problems);
+    object.find("store")->say_expected("a path with {root} in it, the name of a dump");
   } else {
-    baselines.store = (context.base / store).lexically_normal().string();
+    baselines.store = (node.context->base / store).lexically_normal().string();
   }
 }
 
@@ -38,20 +36,16 @@ std::optional<std::chrono::sys_days> parse_date(const std::string& text) {
   return std::chrono::sys_days{date};
 }
 
-void read_expires(const ObjectReader& object, const ParseContext& context, ExpectedSpec& expected) {
+void read_expires(const ObjectReader& object, ExpectedSpec& expected) {
   object.require("expires", ": the last day of it, such as 2026-12-31");
   std::string text;
   if (!object("expires", text)) return;
   const Node node = *object.find("expires");
   const auto date = parse_date(text);
-  if (!date) {
-    report_unexpected(node, context.problems);
-    return;
-  }
+  if (!date) return static_cast<void>(node.say_expected());
   const auto today = std::chrono::floor<std::chrono::days>(std::chrono::system_clock::now());
   if (*date - today > kLongestExpectation) {
-    context.problems.add(
-        node.pointer,
+    node.refuse(
         fmt::format("is {} days ahead; at most {} are allowed, so that somebody looks again",
                     (*date - today).count(),
                     kLongestExpectation.count()));
@@ -59,10 +53,10 @@ void read_expires(const ObjectReader& object, const ParseContext& context, Expec
   expected.expires = *date;
 }
 
-bool read(const Node& node, const ParseContext& context, LimitSpec& limit) {
-  const ObjectReader object(node, context);
+bool read(const Node& node, LimitSpec& limit) {
+  const ObjectReader object(node);
   if (object.is_object() && node.json->size() != 1) {
-    return report_unexpected(node, "one of \"ulp\", \"atol\" and \"rtol\"", context.problems);
+    return node.say_expected("one of \"ulp\", \"atol\" and \"rtol\"");
   }
   object("ulp", limit.ulp);
   object("atol", limit.atol);
@@ -70,40 +64,39 @@ bool read(const Node& node, const ParseContext& context, LimitSpec& limit) {
   return true;
 }
 
-ExpectedSpec read_expected(const Node& node, const ParseContext& context) {
+ExpectedSpec read_expected(const Node& node) {
   ExpectedSpec expected;
-  const ObjectReader object(node, context);
+  const ObjectReader object(node);
   if (!object.is_object()) return expected;
   object("operator", expected.op);
   object("module", expected.module);
   object("phase", expected.phase);
   if (!object.is_meant("operator") && !object.is_meant("module")) {
-    context.problems.add(node.pointer,
-                         "says neither \"operator\" nor \"module\": it would excuse all");
+    node.refuse("says neither \"operator\" nor \"module\": it would excuse all");
   }
   object("platform", expected.platform);
-  if (const auto limit = object.find("limit")) read(*limit, context, expected.limit);
+  if (const auto limit = object.find("limit")) read(*limit, expected.limit);
   object("happens", expected.happens);
   object("reason", expected.reason);
   object("owner", expected.owner);
   object("issue", expected.issue);
   object.require("reason", ": why it is expected");
   object.require("owner", ": who answers for it");
-  read_expires(object, context, expected);
+  read_expires(object, expected);
   return expected;
 }
 
 }  // namespace
 
-void read_gate_members(const ObjectReader& object, const ParseContext& context, GateSpec& gate) {
-  gate.baselines.directory = (context.base / gate.baselines.directory).lexically_normal();
-  if (const auto node = object.find("baselines")) read_baselines(*node, context, gate.baselines);
+void read_gate_members(const ObjectReader& object, GateSpec& gate) {
+  gate.baselines.directory = (object.context().base / gate.baselines.directory).lexically_normal();
+  if (const auto node = object.find("baselines")) read_baselines(*node, gate.baselines);
   const auto expected = object.find("expected");
   if (expected && !expected->json->is_array()) {
-    report_unexpected(*expected, "a list of expected divergences", context.problems);
+    expected->say_expected("a list of expected divergences");
   } else if (expected) {
     for (std::size_t i = 0; i < expected->json->size(); ++i) {
-      gate.expected.push_back(read_expected(expected->item(i), context));
+      gate.expected.push_back(read_expected(expected->item(i)));
     }
   }
   object("min_judged", gate.min_judged);

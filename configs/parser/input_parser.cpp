@@ -45,28 +45,26 @@ const InputForms& input_forms() {
   return forms;
 }
 
-std::optional<std::size_t> read_distribution(const Node& node, const ParseContext& context) {
-  return read_word({node.json, node.pointer, &input_forms().distributions}, context);
+std::optional<std::size_t> read_distribution(const Node& node) {
+  return read_word(node.as(input_forms().distributions));
 }
 
 /// What the schema says of an input's form; null, with the problem reported, unless it has one.
-const Json* find_form(const Node& node, const ParseContext& context) {
+const Json* find_form(const Node& node) {
   std::vector<std::string_view> found;
   for (const std::string_view kind : input_forms().kinds) {
     if (node.json->contains(kind)) found.push_back(kind);
   }
   if (found.size() != 1) {
-    context.problems.add(node.pointer,
-                         found.empty()
-                             ? fmt::format("expected one of {} in it, to say what the input is",
-                                           fmt::join(input_forms().kinds, ", "))
-                             : fmt::format("give only one of {}", fmt::join(found, ", ")));
+    node.refuse(found.empty() ? fmt::format("expected one of {} in it, to say what the input is",
+                                            fmt::join(input_forms().kinds, ", "))
+                              : fmt::format("give only one of {}", fmt::join(found, ", ")));
     return nullptr;
   }
   const Json& value = node.json->at(std::string(found.front()));
-  const Node member{&value, child_pointer(node.pointer, found.front())};
+  const Node member = node.member(found.front(), value, nullptr);
   // Which other keys there may be depends on what is generated: a mistake there is told alone.
-  if (found.front() == "generate" && !read_distribution(member, context)) return nullptr;
+  if (found.front() == "generate" && !read_distribution(member)) return nullptr;
   for (const Json* form : input_forms().forms) {
     const Json& property = form->at("properties").front();
     const auto words = property.find("enum");
@@ -111,7 +109,7 @@ const char* unsuited(Distribution distribution, Dtype dtype) {
 }
 
 /// @return whether there is a dtype to go on with
-bool read_input_dtype(const ObjectReader& object, GeneratedInput& input, Problems& problems) {
+bool read_input_dtype(const ObjectReader& object, GeneratedInput& input) {
   const Json& schema = object.schema("dtype");
   input.dtype = core::parse_dtype(schema.at("default").get_ref<const std::string&>()).value();
   const auto node = object.find("dtype");
@@ -119,28 +117,23 @@ bool read_input_dtype(const ObjectReader& object, GeneratedInput& input, Problem
   const auto dtype = node->json->is_string()
                          ? core::parse_dtype(node->json->get_ref<const std::string&>())
                          : std::nullopt;
-  if (!dtype) {
-    return report_unexpected(*node, "a dtype such as float32, bfloat16, int64 or bool", problems);
-  }
+  if (!dtype) return node->say_expected("a dtype such as float32, bfloat16, int64 or bool");
   const Json& words = schema.at("enum");
   if (std::ranges::find(words, *node->json) == words.end()) {
-    problems.add(
-        node->pointer,
+    return node->refuse(
         fmt::format("{}: {}", core::dtype_name(*dtype), unsuited(input.distribution, *dtype)));
-    return false;
   }
   input.dtype = *dtype;
   return true;
 }
 
 /// @return whether every size was read
-bool read_shape(const Node& node, const ParseContext& context, std::vector<std::int64_t>& shape) {
+bool read_shape(const Node& node, std::vector<std::int64_t>& shape) {
   const auto most = node.schema->at("maxItems").get<std::size_t>();
   if (node.json->is_array() && node.json->size() > most) {
-    context.problems.add(node.pointer, fmt::format("expected at most {} sizes", most));
-    return false;
+    return node.refuse(fmt::format("expected at most {} sizes", most));
   }
-  return read(node, context, shape) && shape.size() == node.json->size();
+  return read(node, shape) && shape.size() == node.json->size();
 }
 
 /// Whether the tensor, however it is looked at, takes no more bytes than anybody means.
@@ -163,14 +156,14 @@ bool holds(Dtype dtype, double value) {
 }
 
 /// `low` and `high` as far as they are given and the distribution has them.
-bool read_bounds(const ObjectReader& object, const ParseContext& context, GeneratedInput& input) {
+bool read_bounds(const ObjectReader& object, GeneratedInput& input) {
   const bool whole = is_whole(input);
   const auto read_bound = [&](const char* key, double& into) {
     const auto node = object.find(key);
     if (!node) return true;
-    if (!whole) return read(*node, context, into);
+    if (!whole) return read(*node, into);
     const auto value = read_integer(
-        *node, context, "beyond 2^53 not every integer can be kept", -kLargestExact, kLargestExact);
+        *node, "beyond 2^53 not every integer can be kept", -kLargestExact, kLargestExact);
     if (value) into = static_cast<double>(*value);
     return value.has_value();
   };
@@ -182,10 +175,11 @@ bool read_bounds(const ObjectReader& object, const ParseContext& context, Genera
 
 /// Whether the range is one, and fits: a number that wraps round in its dtype would be another
 /// input than the one described.
-void check_bounds(const ObjectReader& object, const GeneratedInput& input, Problems& problems) {
+void check_bounds(const ObjectReader& object, const GeneratedInput& input) {
   if (has_bounds(input.distribution) && !(input.low < input.high)) {
-    problems.add(object.has("high") ? child_pointer(object.pointer(), "high") : object.pointer(),
-                 fmt::format("expected low < high, got low {} and high {}", input.low, input.high));
+    object.find("high")
+        .value_or(object.node())
+        .refuse(fmt::format("expected low < high, got low {} and high {}", input.low, input.high));
     return;
   }
   double last = input.high - 1;
@@ -197,33 +191,30 @@ void check_bounds(const ObjectReader& object, const GeneratedInput& input, Probl
     return;
   }
   if (!holds(input.dtype, input.low) || !holds(input.dtype, last)) {
-    problems.add(object.pointer(),
-                 fmt::format("{} does not hold the numbers from {} to {}; take a wider dtype",
-                             core::dtype_name(input.dtype),
-                             input.low,
-                             last));
+    object.node().refuse(
+        fmt::format("{} does not hold the numbers from {} to {}; take a wider dtype",
+                    core::dtype_name(input.dtype),
+                    input.low,
+                    last));
   }
 }
 
 /// @param default_seed  for a random one that names none
-GeneratedInput read_generated(const ObjectReader& object,
-                              const ParseContext& context,
-                              std::uint64_t default_seed) {
-  Problems& problems = context.problems;
+GeneratedInput read_generated(const ObjectReader& object, std::uint64_t default_seed) {
   GeneratedInput input;
   const auto distribution =
-      static_cast<Distribution>(read_distribution(*object.find("generate"), context).value());
+      static_cast<Distribution>(read_distribution(*object.find("generate")).value());
   input.distribution = distribution;
   if (has_bounds(distribution) || distribution == Distribution::kNormal) {
     input.seed = default_seed;
     object("seed", input.seed);
   }
-  const bool typed = read_input_dtype(object, input, problems);
+  const bool typed = read_input_dtype(object, input);
   object.require("shape", ", such as \"shape\": [2, 16]");
   const auto shape = object.find("shape");
-  const bool shaped = shape && read_shape(*shape, context, input.shape);
+  const bool shaped = shape && read_shape(*shape, input.shape);
   if (typed && shaped && !is_bounded(input)) {
-    problems.add(shape->pointer, "expected a tensor of at most 2^40 bytes");
+    shape->refuse("expected a tensor of at most 2^40 bytes");
     return input;
   }
   if (distribution == Distribution::kNormal) {
@@ -231,11 +222,11 @@ GeneratedInput read_generated(const ObjectReader& object,
     object("std", input.std);
   }
   // What the bounds mean depends on dtype and shape, so a mistake there is told first and alone.
-  const bool bounded = typed && read_bounds(object, context, input);
+  const bool bounded = typed && read_bounds(object, input);
   if (distribution == Distribution::kRandint && !object.has("high")) {
     object.require("high", ": randint draws from low to high - 1");
   } else if (bounded && shaped) {
-    check_bounds(object, input, problems);
+    check_bounds(object, input);
   }
   return input;
 }
@@ -243,9 +234,6 @@ GeneratedInput read_generated(const ObjectReader& object,
 /// Parses the inputs of one call, which share a count of generated tensors.
 class InputParser {
  public:
-  explicit InputParser(const ParseContext& context)
-      : context_(context), problems_(context.problems) {}
-
   /// A problem leaves the input as it was: the whole configuration is refused in the end, and the
   /// rest of it is still worth reading.
   /// @param named  whether `name` is a key of it
@@ -257,16 +245,15 @@ class InputParser {
       return input;
     }
     if (node.json->is_array()) {
-      problems_.add(node.pointer,
-                    "expected an object or a single value; a list is written {\"list\": [...]}");
+      node.refuse("expected an object or a single value; a list is written {\"list\": [...]}");
       return input;
     }
     Node typed = node;
-    typed.schema = find_form(node, context_);
+    typed.schema = find_form(node);
     if (typed.schema == nullptr) return input;
-    const ObjectReader object = context_.resolved
-                                    ? ObjectReader(typed, context_, {"pointer"})
-                                    : ObjectReader(typed, context_, {}, named ? "" : "name");
+    const ObjectReader object = node.context->resolved
+                                    ? ObjectReader(typed, {"pointer"})
+                                    : ObjectReader(typed, {}, named ? "" : "name");
     if (named) object("name", input.name);
     if (const auto pointer = object.find("pointer"); pointer && pointer->json->is_string()) {
       input.pointer = pointer->json->get<std::string>();
@@ -280,7 +267,7 @@ class InputParser {
 
   Source parse_source(const ObjectReader& object, std::string_view kind) {
     const auto member = object.find(kind);
-    if (kind == "generate") return read_generated(object, context_, generated_++);
+    if (kind == "generate") return read_generated(object, generated_++);
     if (kind == "value") return parse_value(*member);
     for (std::size_t i = 0; i < kContainers.size(); ++i) {
       if (kind != kContainers[i]) continue;
@@ -291,7 +278,7 @@ class InputParser {
     FileInput input;
     const auto* const file = std::ranges::find(kFiles, kind);
     input.kind = static_cast<FileInput::Kind>(file - kFiles.begin());
-    read(*member, context_, input.path);
+    read(*member, input.path);
     if (input.kind == FileInput::Kind::kHdf5) {
       object("dataset", input.dataset);
       object.require("dataset", ": which dataset of the HDF5 file");
@@ -306,23 +293,23 @@ class InputParser {
     if (json.is_boolean()) return {json.get<bool>()};
     if (json.is_string()) return {json.get<std::string>()};
     if (json.is_number_float()) return {json.get<double>()};
-    if (json.is_number_integer()) return {read_integer(node, context_).value_or(0)};
+    if (json.is_number_integer()) return {read_integer(node).value_or(0)};
     // Our own spelling of what JSON cannot say; in a configuration it is not taken.
-    if (context_.resolved && json.is_object() && json.contains("float")) {
+    if (node.context->resolved && json.is_object() && json.contains("float")) {
       const double infinity = std::numeric_limits<double>::infinity();
       if (json["float"] == "nan") return {std::numeric_limits<double>::quiet_NaN()};
       if (json["float"] == "inf" || json["float"] == "-inf") {
         return {json["float"] == "inf" ? infinity : -infinity};
       }
     }
-    report_unexpected(node, "a number, a string, true, false or null", problems_);
+    node.say_expected("a number, a string, true, false or null");
     return {};
   }
 
   /// Parts of a list have no names: only arguments do.
   ContainerInput parse_items(ContainerInput::Kind kind, const Node& node) {
     ContainerInput list{kind, {}};
-    if (!node.json->is_array()) report_unexpected(node, "a list of inputs", problems_);
+    if (!node.json->is_array()) node.say_expected("a list of inputs");
     for (std::size_t i = 0; node.json->is_array() && i < node.json->size(); ++i) {
       list.items.push_back(parse(node.item(i), false));
     }
@@ -333,19 +320,16 @@ class InputParser {
   ContainerInput parse_dict(const Node& node) {
     ContainerInput dict{ContainerInput::Kind::kDict, {}};
     if (!node.json->is_object()) {
-      report_unexpected(node, "an object of key and input", problems_);
+      node.say_expected("an object of key and input");
       return dict;
     }
     for (const auto& [key, value] : node.json->items()) {
-      const Node entry{&value, child_pointer(node.pointer, key), node.schema};
-      dict.items.push_back(parse(entry, false));
+      dict.items.push_back(parse(node.member(key, value, node.schema), false));
       dict.items.back().name = key;
     }
     return dict;
   }
 
-  const ParseContext& context_;
-  Problems& problems_;
   std::uint64_t generated_ = 0;
 };
 
@@ -421,25 +405,26 @@ struct InputWriter {
 
 }  // namespace
 
-CallSpec read_inputs(const Node& node, const ParseContext& context) {
+CallSpec read_inputs(const Node& node) {
   CallSpec call;
-  InputParser parser(context);
-  const std::size_t problems_before = context.problems.all().size();
+  InputParser parser;
+  Problems& problems = node.context->problems;
+  const std::size_t problems_before = problems.all().size();
   if (node.json->is_array()) {
     for (std::size_t i = 0; i < node.json->size(); ++i) {
       call.push_back(parser.parse(node.item(i), true));
     }
   } else if (node.json->is_object()) {
     for (const auto& [name, value] : node.json->items()) {
-      const Node entry{&value, child_pointer(node.pointer, name), node.schema};
+      const Node entry = node.member(name, value, node.schema);
       call.push_back(parser.parse(entry, false));
       call.back().name = name;
-      if (name.empty()) context.problems.add(entry.pointer, "expected the name of an argument");
+      if (name.empty()) entry.refuse("expected the name of an argument");
     }
   } else {
-    report_unexpected(node, "a list of inputs, or an object of name and input", context.problems);
+    node.say_expected("a list of inputs, or an object of name and input");
   }
-  check_names(call, context.problems.all().size() == problems_before, context.problems);
+  check_names(call, problems.all().size() == problems_before, problems);
   return call;
 }
 

@@ -137,18 +137,19 @@ std::string describe(const Json& json) {
   return fmt::format("\"{}\"", core::printable(json.get_ref<const std::string&>(), kShownLength));
 }
 
-bool report_unexpected(const Node& node, std::string_view expected, Problems& problems) {
-  problems.add(node.pointer, fmt::format("expected {}, got {}", expected, describe(*node.json)));
+bool Node::refuse(std::string message) const {
+  context->problems.add(pointer, std::move(message));
   return false;
 }
 
-bool report_unexpected(const Node& node, Problems& problems) {
-  return report_unexpected(node, node.schema->value("x-expected", ""), problems);
+bool Node::say_expected(std::string_view expected) const {
+  return refuse(fmt::format("expected {}, got {}", expected, describe(*json)));
 }
+
+bool Node::say_expected() const { return say_expected(schema->value("x-expected", "")); }
 
 // `1.0` is an integer to JSON Schema, but whoever writes it means something else: it is refused.
 std::optional<std::int64_t> read_integer(const Node& node,
-                                         const ParseContext& context,
                                          std::string_view why,
                                          std::int64_t least,
                                          std::int64_t most) {
@@ -160,7 +161,7 @@ std::optional<std::int64_t> read_integer(const Node& node,
                                             : std::string("a 64-bit integer");
   const Json& json = *node.json;
   if (!json.is_number_integer()) {
-    report_unexpected(node, expected, context.problems);
+    node.say_expected(expected);
     return std::nullopt;
   }
   // The library keeps what is above the signed range as unsigned; a conversion would wrap round.
@@ -169,28 +170,25 @@ std::optional<std::int64_t> read_integer(const Node& node,
                          : json.get<std::int64_t>() > most;
   if (!above && json.get<std::int64_t>() >= least) return json.get<std::int64_t>();
   const std::string explanation = above ? node.schema->value("x-why", std::string(why)) : "";
-  context.problems.add(node.pointer,
-                       fmt::format("expected {}, got {}{}{}",
-                                   expected,
-                                   json.dump(),
-                                   explanation.empty() ? "" : ": ",
-                                   explanation));
+  node.refuse(fmt::format("expected {}, got {}{}{}",
+                          expected,
+                          json.dump(),
+                          explanation.empty() ? "" : ": ",
+                          explanation));
   return std::nullopt;
 }
 
-std::optional<std::int64_t> read_bytes(const Node& node, const ParseContext& context) {
+std::optional<std::int64_t> read_bytes(const Node& node) {
   const auto least = node.schema->at("anyOf").front().at("minimum").get<std::int64_t>();
   const auto size = node.json->is_string() ? parse_bytes(node.json->get_ref<const std::string&>())
                                            : parse_bytes(node.json->dump());
   if (size && *size >= least) return size;
-  report_unexpected(
-      node,
-      fmt::format("a number of bytes, {} or more, or a text such as \"256MiB\"", least),
-      context.problems);
+  node.say_expected(
+      fmt::format("a number of bytes, {} or more, or a text such as \"256MiB\"", least));
   return std::nullopt;
 }
 
-std::optional<std::size_t> read_word(const Node& node, const ParseContext& context) {
+std::optional<std::size_t> read_word(const Node& node) {
   const Json& words = node.schema->at("enum");
   if (const auto found = std::ranges::find(words, *node.json); found != words.end()) {
     return static_cast<std::size_t>(found - words.begin());
@@ -200,18 +198,17 @@ std::optional<std::size_t> read_word(const Node& node, const ParseContext& conte
   const auto near = node.json->is_string()
                         ? core::near_miss(node.json->get_ref<const std::string&>(), names)
                         : std::nullopt;
-  context.problems.add(node.pointer,
-                       fmt::format("expected one of {}, got {}{}",
-                                   fmt::join(names, ", "),
-                                   describe(*node.json),
-                                   near ? fmt::format("; did you mean \"{}\"?", *near) : ""));
+  node.refuse(fmt::format("expected one of {}, got {}{}",
+                          fmt::join(names, ", "),
+                          describe(*node.json),
+                          near ? fmt::format("; did you mean \"{}\"?", *near) : ""));
   return std::nullopt;
 }
 
-std::optional<std::string> read_text(const Node& node, const ParseContext& context) {
+std::optional<std::string> read_text(const Node& node) {
   const std::string what = node.schema->at("x-expected");
   const auto wrong = [&](std::string_view got) {
-    context.problems.add(node.pointer, fmt::format("expected {}, got {}", what, got));
+    node.refuse(fmt::format("expected {}, got {}", what, got));
     return std::nullopt;
   };
   if (!node.json->is_string()) return wrong(describe(*node.json));
@@ -224,24 +221,24 @@ std::optional<std::string> read_text(const Node& node, const ParseContext& conte
       pattern.starts_with("^[") && pattern.find("\\u0000") == std::string::npos;
   if ((is_anchored && !NamePattern(pattern).matches(text)) ||
       text.size() > node.schema->value("maxLength", text.size())) {
-    report_unexpected(node, node.schema->value("x-form", what), context.problems);
+    node.say_expected(node.schema->value("x-form", what));
     return std::nullopt;
   }
   return text;
 }
 
-bool read(const Node& node, const ParseContext& context, bool& into) {
+bool read(const Node& node, bool& into) {
   if (node.schema->contains("enum")) {
-    const auto index = read_word(node, context);
+    const auto index = read_word(node);
     if (index) into = *index == 1;
     return index.has_value();
   }
-  if (!node.json->is_boolean()) return report_unexpected(node, "true or false", context.problems);
+  if (!node.json->is_boolean()) return node.say_expected("true or false");
   into = node.json->get<bool>();
   return true;
 }
 
-bool read(const Node& node, const ParseContext& context, double& into) {
+bool read(const Node& node, double& into) {
   const auto bound = [&](const char* key, double none) { return node.schema->value(key, none); };
   constexpr double kNone = std::numeric_limits<double>::infinity();
   const double least = bound("minimum", -kNone);
@@ -253,16 +250,14 @@ bool read(const Node& node, const ParseContext& context, double& into) {
     into = value;
     return true;
   }
-  return report_unexpected(node,
-                           above != -kNone   ? fmt::format("a number above {}", above)
+  return node.say_expected(above != -kNone   ? fmt::format("a number above {}", above)
                            : most != kNone   ? fmt::format("a number from {} to {}", least, most)
                            : least != -kNone ? fmt::format("a number of {} or more", least)
-                                             : std::string("a number"),
-                           context.problems);
+                                             : std::string("a number"));
 }
 
-bool read(const Node& node, const ParseContext& context, core::OpRanges& into) {
-  const auto text = read_text(node, context);
+bool read(const Node& node, core::OpRanges& into) {
+  const auto text = read_text(node);
   if (!text) return false;
   core::OpRanges steps;
   const auto number = core::parse_number<std::uint64_t>;
@@ -273,7 +268,7 @@ bool read(const Node& node, const ParseContext& context, core::OpRanges& into) {
     const auto first = number(part.substr(0, colon));
     const auto past = colon == std::string_view::npos ? first : number(part.substr(colon + 1));
     const std::uint64_t one = colon == std::string_view::npos ? 0 : 1;
-    if (!first || !past || *past < *first + one) return report_unexpected(node, context.problems);
+    if (!first || !past || *past < *first + one) return node.say_expected();
     steps.push_back({*first, *past - one});
     start = end + 1;
   }
@@ -281,83 +276,74 @@ bool read(const Node& node, const ParseContext& context, core::OpRanges& into) {
   return true;
 }
 
-bool read(const Node& node, const ParseContext& context, std::optional<NamePattern>& into) {
+bool read(const Node& node, std::optional<NamePattern>& into) {
   // The root module's path is empty, so an empty pattern means something.
-  const auto text = *node.json == "" ? std::optional<std::string>("") : read_text(node, context);
+  const auto text = *node.json == "" ? std::optional<std::string>("") : read_text(node);
   if (!text) return false;
   const std::string wrong = NamePattern::problem(*text);
-  if (wrong.empty()) {
-    into.emplace(*text);
-  } else {
-    context.problems.add(node.pointer, fmt::format("not a regular expression: {}", wrong));
-  }
-  return wrong.empty();
+  if (!wrong.empty()) return node.refuse(fmt::format("not a regular expression: {}", wrong));
+  into.emplace(*text);
+  return true;
 }
 
-bool read(const Node& node, const ParseContext& context, core::Dtype& into) {
+bool read(const Node& node, core::Dtype& into) {
   const Json& words = node.schema->at("enum");
   if (std::ranges::find(words, *node.json) == words.end()) {
-    return report_unexpected(node, "float16, bfloat16, float32, float64 or null", context.problems);
+    return node.say_expected("float16, bfloat16, float32, float64 or null");
   }
   into = core::parse_dtype(node.json->get_ref<const std::string&>()).value();
   return true;
 }
 
-bool read(const Node& node, const ParseContext& context, core::DumpLevel& into) {
-  const auto index = read_word(node, context);
+bool read(const Node& node, core::DumpLevel& into) {
+  const auto index = read_word(node);
   if (index && *node.json != "auto") into = static_cast<core::DumpLevel>(*index);
   return index.has_value();
 }
 
-bool read(const Node& node, const ParseContext& context, std::string& into) {
-  auto text = read_text(node, context);
+bool read(const Node& node, std::string& into) {
+  auto text = read_text(node);
   if (text) into = std::move(*text);
   return text.has_value();
 }
 
-bool read(const Node& node, const ParseContext& context, std::filesystem::path& into) {
-  const auto text = read_text(node, context);
+bool read(const Node& node, std::filesystem::path& into) {
+  const auto text = read_text(node);
   if (!text) return false;
-  const std::filesystem::path path =
-      context.resolved ? std::filesystem::path(*text) : (context.base / *text).lexically_normal();
-  const std::string flaw =
-      context.resolved ? ""
-                       : flaw_of(path, node.schema->at("x-path").get_ref<const std::string&>());
-  if (flaw.empty()) {
-    into = path;
-  } else {
-    context.problems.add(node.pointer,
-                         fmt::format("expected {}; {}: {}",
-                                     node.schema->at("x-expected").get_ref<const std::string&>(),
-                                     core::printable(path.string()),
-                                     flaw));
+  if (node.context->resolved) {
+    into = *text;
+    return true;
   }
-  return flaw.empty();
+  const std::filesystem::path path = (node.context->base / *text).lexically_normal();
+  const std::string flaw = flaw_of(path, node.schema->at("x-path").get_ref<const std::string&>());
+  if (!flaw.empty()) {
+    return node.refuse(fmt::format("expected {}; {}: {}",
+                                   node.schema->at("x-expected").get_ref<const std::string&>(),
+                                   core::printable(path.string()),
+                                   flaw));
+  }
+  into = path;
+  return true;
 }
 
 // A number is refused although its text is plain: `1.0` and `1e3` would reach the library as JSON
 // spells them, not as they were written.
-bool read(const Node& node,
-          const ParseContext& context,
-          std::map<std::string, std::optional<std::string>>& into) {
+bool read(const Node& node, std::map<std::string, std::optional<std::string>>& into) {
   if (!node.json->is_object()) {
-    return report_unexpected(node, "an object of variable and value", context.problems);
+    return node.say_expected("an object of variable and value");
   }
   for (const auto& [name, value] : node.json->items()) {
-    const Node member{&value, child_pointer(node.pointer, name)};
+    const Node member = node.member(name, value, nullptr);
     if (!is_name(node, name)) {
-      context.problems.add(member.pointer,
-                           "not the name of a variable: letters, digits and _ are accepted");
+      member.refuse("not the name of a variable: letters, digits and _ are accepted");
     } else if (value.is_null()) {
       into[name] = std::nullopt;
     } else if (!value.is_string()) {
-      report_unexpected(member,
-                        value.is_primitive()
-                            ? fmt::format("a string such as \"{}\"", describe(value))
-                            : std::string("a string, or null to take the variable away"),
-                        context.problems);
+      member.say_expected(value.is_primitive()
+                              ? fmt::format("a string such as \"{}\"", describe(value))
+                              : std::string("a string, or null to take the variable away"));
     } else if (value.get_ref<const std::string&>().find('\0') != std::string::npos) {
-      context.problems.add(member.pointer, "the value of a variable cannot hold a NUL");
+      member.refuse("the value of a variable cannot hold a NUL");
     } else {
       into[name] = value.get<std::string>();
     }
@@ -366,27 +352,24 @@ bool read(const Node& node,
 }
 
 // Only the form is checked: which settings there are depends on the LibTorch of the run's recorder.
-bool read(const Node& node, const ParseContext& context, std::map<std::string, std::string>& into) {
+bool read(const Node& node, std::map<std::string, std::string>& into) {
   if (!node.json->is_object()) {
-    return report_unexpected(node, "an object of setting and value", context.problems);
+    return node.say_expected("an object of setting and value");
   }
   for (const auto& [name, value] : node.json->items()) {
-    const Node member{
-        &value, child_pointer(node.pointer, name), &node.schema->at("additionalProperties")};
+    const Node member = node.member(name, value, &node.schema->at("additionalProperties"));
     if (!is_name(node, name)) {
-      context.problems.add(
-          member.pointer,
-          "not the name of a setting; `repro-check env` lists those of your LibTorch");
+      member.refuse("not the name of a setting; `repro-check env` lists those of your LibTorch");
     } else if (value.is_null()) {
       into.erase(name);
     } else if (value.is_boolean()) {
       into[name] = value.get<bool>() ? "on" : "off";
     } else if (value.is_number_integer()) {
-      if (const auto number = read_integer(member, context)) into[name] = std::to_string(*number);
+      if (const auto number = read_integer(member)) into[name] = std::to_string(*number);
     } else if (value.is_string()) {
-      read(member, context, into[name]);
+      read(member, into[name]);
     } else {
-      report_unexpected(member, "true, false, an integer, a name or null", context.problems);
+      member.say_expected("true, false, an integer, a name or null");
     }
   }
   return true;
@@ -403,14 +386,11 @@ bool takes_null(const Node& node) {
 }
 
 ObjectReader::ObjectReader(Node node,
-                           const ParseContext& context,
                            std::initializer_list<std::string_view> more,
                            std::string_view without)
-    : node_(std::move(node)),
-      context_(context),
-      properties_(&object_schema(*node_.schema).at("properties")) {
+    : node_(std::move(node)), properties_(&object_schema(*node_.schema).at("properties")) {
   if (!is_object()) {
-    report_unexpected(node_, "an object", context.problems);
+    node_.say_expected("an object");
     return;
   }
   std::vector<std::string_view> known;
@@ -422,9 +402,9 @@ ObjectReader::ObjectReader(Node node,
     if (std::ranges::find(known, key) != known.end()) continue;
     const auto near = core::near_miss(key, known);
     if (near) misspelled_.push_back(*near);
-    context.problems.add(child_pointer(node_.pointer, key),
-                         near ? fmt::format("unknown key; did you mean \"{}\"?", *near)
-                              : fmt::format("unknown key; accepted: {}", fmt::join(known, ", ")));
+    refuse(key,
+           near ? fmt::format("unknown key; did you mean \"{}\"?", *near)
+                : fmt::format("unknown key; accepted: {}", fmt::join(known, ", ")));
   }
 }
 
@@ -434,7 +414,11 @@ bool ObjectReader::is_meant(std::string_view key) const {
 
 void ObjectReader::require(std::string_view key, std::string_view why) const {
   if (!is_object() || is_meant(key)) return;
-  context_.problems.add(node_.pointer, fmt::format("{} is missing{}", context_.key_name(key), why));
+  node_.refuse(fmt::format("{} is missing{}", context().key_name(key), why));
+}
+
+void ObjectReader::refuse(std::string_view key, std::string message) const {
+  context().problems.add(child_pointer(node_.pointer, key), std::move(message));
 }
 
 std::optional<Node> ObjectReader::find(std::string_view key) const {
@@ -443,9 +427,8 @@ std::optional<Node> ObjectReader::find(std::string_view key) const {
   for (const auto& [name, value] : node_.json->get_ref<const Json::object_t&>()) {
     if (name != key) continue;
     const auto property = properties_->find(std::string(key));
-    return Node{&value,
-                child_pointer(node_.pointer, key),
-                property == properties_->end() ? nullptr : &followed(*property)};
+    return node_.member(
+        key, value, property == properties_->end() ? nullptr : &followed(*property));
   }
   return std::nullopt;
 }

@@ -92,24 +92,34 @@ struct Node {
   const Json* json = nullptr;
   std::string pointer;
   const Json* schema = nullptr;
+  const ParseContext* context = nullptr;
 
   [[nodiscard]] Node item(std::size_t index) const {
     const auto items = schema->find("items");
     return {&(*json)[index],
             child_pointer(pointer, index),
-            items == schema->end() ? schema : &followed(*items)};
+            items == schema->end() ? schema : &followed(*items),
+            context};
   }
+  /// @param as  schema of the member
+  [[nodiscard]] Node member(std::string_view key, const Json& value, const Json* as) const {
+    return {&value, child_pointer(pointer, key), as, context};
+  }
+  /// The same value under another schema.
+  [[nodiscard]] Node as(const Json& another) const { return {json, pointer, &another, context}; }
+
+  // Each of these adds a mistake, and gives false, which many a caller returns.
+  // NOLINTBEGIN(modernize-use-nodiscard)
+  bool refuse(std::string message) const;
+  /// `expected <expected>, got <value>`.
+  bool say_expected(std::string_view expected) const;
+  /// The same, as the schema calls what is expected.
+  bool say_expected() const;
+  // NOLINTEND(modernize-use-nodiscard)
 };
 
 /// What a person sees of a value: `"two"`, `3.5`, `a list`.
 std::string describe(const Json& json);
-
-/// Adds `expected <expected>, got <value>`.
-/// @return false
-bool report_unexpected(const Node& node, std::string_view expected, Problems& problems);
-
-/// The same, as the schema calls what is expected.
-bool report_unexpected(const Node& node, Problems& problems);
 
 // Each of these reads a value as its schema has it: range, words, pattern. It gives the value, or
 // reports the problem and gives nothing.
@@ -117,45 +127,42 @@ bool report_unexpected(const Node& node, Problems& problems);
 /// @param why  said of a value that is too large; empty = what the schema says
 std::optional<std::int64_t> read_integer(
     const Node& node,
-    const ParseContext& context,
     std::string_view why = {},
     std::int64_t least = std::numeric_limits<std::int64_t>::min(),
     std::int64_t most = std::numeric_limits<std::int64_t>::max());
 /// Of a number of bytes, or a text such as 256MiB.
-std::optional<std::int64_t> read_bytes(const Node& node, const ParseContext& context);
+std::optional<std::int64_t> read_bytes(const Node& node);
 /// Index of a word among those of the schema, with the near miss.
-std::optional<std::size_t> read_word(const Node& node, const ParseContext& context);
+std::optional<std::size_t> read_word(const Node& node);
 /// Not empty, and no NUL in it.
-std::optional<std::string> read_text(const Node& node, const ParseContext& context);
+std::optional<std::string> read_text(const Node& node);
 
 // Read into a member, which keeps what it has when there is a problem.
 // @return whether there was none
 
 /// Or two words that stand for false and true.
-bool read(const Node& node, const ParseContext& context, bool& into);
-bool read(const Node& node, const ParseContext& context, double& into);
+bool read(const Node& node, bool& into);
+bool read(const Node& node, double& into);
 /// Steps of a program, `0:3,100`.
-bool read(const Node& node, const ParseContext& context, core::OpRanges& into);
-bool read(const Node& node, const ParseContext& context, std::optional<NamePattern>& into);
-bool read(const Node& node, const ParseContext& context, core::Dtype& into);
+bool read(const Node& node, core::OpRanges& into);
+bool read(const Node& node, std::optional<NamePattern>& into);
+bool read(const Node& node, core::Dtype& into);
 /// Not `auto`, which is for RecordingPlan.
-bool read(const Node& node, const ParseContext& context, core::DumpLevel& into);
-bool read(const Node& node, const ParseContext& context, std::string& into);
+bool read(const Node& node, core::DumpLevel& into);
+bool read(const Node& node, std::string& into);
 /// A path, made absolute, that must lead to what the schema says.
-bool read(const Node& node, const ParseContext& context, std::filesystem::path& into);
+bool read(const Node& node, std::filesystem::path& into);
 /// Variables of the environment, null for one to be taken away; merges into what is there.
-bool read(const Node& node,
-          const ParseContext& context,
-          std::map<std::string, std::optional<std::string>>& into);
+bool read(const Node& node, std::map<std::string, std::optional<std::string>>& into);
 /// Settings, null for one that is not set; merges into what is there.
-bool read(const Node& node, const ParseContext& context, std::map<std::string, std::string>& into);
-bool read(const Node& node, const ParseContext& context, core::SliceRule& slice);
+bool read(const Node& node, std::map<std::string, std::string>& into);
+bool read(const Node& node, core::SliceRule& slice);
 
 template <typename Integer>
 requires std::is_integral_v<Integer>
-bool read(const Node& node, const ParseContext& context, Integer& into) {
+bool read(const Node& node, Integer& into) {
   const bool may_be_text = node.schema->contains("anyOf");
-  const auto value = may_be_text ? read_bytes(node, context) : read_integer(node, context);
+  const auto value = may_be_text ? read_bytes(node) : read_integer(node);
   if (value) into = static_cast<Integer>(*value);
   return value.has_value();
 }
@@ -163,8 +170,8 @@ bool read(const Node& node, const ParseContext& context, Integer& into) {
 /// The schema has the words in the order of the values.
 template <typename Enum>
 requires std::is_enum_v<Enum>
-bool read(const Node& node, const ParseContext& context, Enum& into) {
-  const auto index = read_word(node, context);
+bool read(const Node& node, Enum& into) {
+  const auto index = read_word(node);
   if (index) into = static_cast<Enum>(*index);
   return index.has_value();
 }
@@ -173,29 +180,29 @@ bool read(const Node& node, const ParseContext& context, Enum& into) {
 bool takes_null(const Node& node);
 
 template <typename Value>
-bool read(const Node& node, const ParseContext& context, std::optional<Value>& into) {
+bool read(const Node& node, std::optional<Value>& into) {
   if (node.json->is_null() && takes_null(node)) {
     into.reset();
     return true;
   }
   Value value{};
-  if (!read(node, context, value)) return false;
+  if (!read(node, value)) return false;
   into = std::move(value);
   return true;
 }
 
 /// A list takes the place of what was there; items that are wrong are left out.
 template <typename Item>
-bool read(const Node& node, const ParseContext& context, std::vector<Item>& into) {
+bool read(const Node& node, std::vector<Item>& into) {
   const bool is_null = node.json->is_null() && takes_null(node);
   if (!is_null && (!node.json->is_array() ||
                    node.json->size() < node.schema->value("minItems", std::size_t{0}))) {
-    return report_unexpected(node, context.problems);
+    return node.say_expected();
   }
   into.clear();
   for (std::size_t i = 0; !is_null && i < node.json->size(); ++i) {
     Item item{};
-    if (read(node.item(i), context, item)) into.push_back(std::move(item));
+    if (read(node.item(i), item)) into.push_back(std::move(item));
   }
   return true;
 }
@@ -204,13 +211,13 @@ bool read(const Node& node, const ParseContext& context, std::vector<Item>& into
 class ObjectReader {
  public:
   /// @param more  keys beyond those of the schema
-  ObjectReader(Node node,
-               const ParseContext& context,
-               std::initializer_list<std::string_view> more = {},
-               std::string_view without = {});
+  explicit ObjectReader(Node node,
+                        std::initializer_list<std::string_view> more = {},
+                        std::string_view without = {});
 
   [[nodiscard]] bool is_object() const noexcept { return node_.json->is_object(); }
-  [[nodiscard]] const std::string& pointer() const noexcept { return node_.pointer; }
+  [[nodiscard]] const Node& node() const noexcept { return node_; }
+  [[nodiscard]] const ParseContext& context() const noexcept { return *node_.context; }
   [[nodiscard]] const Json& schema(const char* key) const { return followed(properties_->at(key)); }
   [[nodiscard]] bool has(std::string_view key) const { return find(key).has_value(); }
 
@@ -221,12 +228,15 @@ class ObjectReader {
   template <typename Member>
   bool operator()(std::string_view key, Member& member) const {
     const auto node = find(key);
-    return node && read(*node, context_, member);
+    return node && read(*node, member);
   }
   template <typename Member>
   void unless_empty(std::string_view key, Member& member) const {
     (*this)(key, member);
   }
+
+  /// Adds a mistake of a member.
+  void refuse(std::string_view key, std::string message) const;
 
   /// Whether it is there, or an unknown key was taken for it: then its absence is no second
   /// mistake.
@@ -237,7 +247,6 @@ class ObjectReader {
 
  private:
   Node node_;
-  const ParseContext& context_;
   const Json* properties_;
   std::vector<std::string_view> misspelled_;
 };
@@ -273,32 +282,32 @@ struct Given {
 
 /// The members that the top level, an entry of `runs` and a resolved run have in common, over what
 /// `run` already holds: env, settings and model merge key by key, all else is replaced.
-Given read_run_members(const ObjectReader& object, const ParseContext& context, RunSpec& run);
+Given read_run_members(const ObjectReader& object, RunSpec& run);
 
 /// An entry of `runs`, over the base configuration that `run` holds.
-Given read_run_entry(const Node& node, const ParseContext& context, RunSpec& run);
+Given read_run_entry(const Node& node, RunSpec& run);
 
 /// What is wrong with a run only once all its members are known.
 /// @param pointer  of the run; "" for the top level
 /// @return whether nothing is
 bool check_run(const RunSpec& run, const std::string& pointer, Problems& problems);
 
-void read_dump(const Node& node, const ParseContext& context, DumpSpec& dump, RecordingPlan& plan);
+void read_dump(const Node& node, DumpSpec& dump, RecordingPlan& plan);
 
 /// One call's inputs: a list, or an object of name and input.
-CallSpec read_inputs(const Node& node, const ParseContext& context);
+CallSpec read_inputs(const Node& node);
 /// @param with_pointers  with where each input stood in the configuration
 Json inputs_json(const CallSpec& call, bool with_pointers);
 
 /// In the order of the documentation.
 Json to_json(const RunSpec& run, bool with_pointers);
 /// What to_json() has made.
-void read_resolved_run(const Node& node, const ParseContext& context, RunSpec& run);
+void read_resolved_run(const Node& node, RunSpec& run);
 
-void read_compare(const Node& node, const ParseContext& context, CompareSpec& compare);
+void read_compare(const Node& node, CompareSpec& compare);
 
 /// What a configuration says of a gate.
 /// @param object  the whole configuration
-void read_gate_members(const ObjectReader& object, const ParseContext& context, GateSpec& gate);
+void read_gate_members(const ObjectReader& object, GateSpec& gate);
 
 }  // namespace repro_check::configs::detail

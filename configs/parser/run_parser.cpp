@@ -84,32 +84,33 @@ void visit_dump(const Visitor& member, Dump& dump) {
 }
 
 /// @return whether a path was given, right or wrong
-bool read_model(const Node& node, const ParseContext& context, ModelSpec& model) {
+bool read_model(const Node& node, ModelSpec& model) {
   if (node.json->is_string()) {
-    read({node.json, node.pointer, &node.schema->at("anyOf").front()}, context, model.path);
+    read(node.as(node.schema->at("anyOf").front()), model.path);
     return true;
   }
   if (!node.json->is_object()) {
-    report_unexpected(node, "the path of a model, or an object with \"path\"", context.problems);
+    node.say_expected("the path of a model, or an object with \"path\"");
     return true;
   }
-  const ObjectReader object(node, context);
+  const ObjectReader object(node);
   visit_model(object, model);
   // Without another file there is nothing to take them from.
   const auto from = object.find("weights_from");
   if (from && from->json->is_null() && !object.has("weights")) model.weights.clear();
   for (auto name = model.weights.begin(); name != model.weights.end(); ++name) {
     if (std::find(model.weights.begin(), name, *name) == name) continue;
-    context.problems.add(fmt::format("{}/weights/{}", node.pointer, name - model.weights.begin()),
-                         "the name is in the list already");
+    node.context->problems.add(
+        fmt::format("{}/weights/{}", node.pointer, name - model.weights.begin()),
+        "the name is in the list already");
   }
   return object.is_meant("path");
 }
 
 /// Over what `run` holds of a program already.
-void read_program(const Node& node, const ParseContext& context, RunSpec& run) {
-  if (!run.program) run.program.emplace().cwd = context.base;
-  const ObjectReader object(node, context);
+void read_program(const Node& node, RunSpec& run) {
+  if (!run.program) run.program.emplace().cwd = node.context->base;
+  const ObjectReader object(node);
   visit_program(object, *run.program);
   object("env", run.env);
   if (run.program->command.empty()) {
@@ -118,24 +119,22 @@ void read_program(const Node& node, const ParseContext& context, RunSpec& run) {
 }
 
 /// What a program decides by itself is refused, not passed over.
-void refuse_of_models(const ObjectReader& object, Problems& problems) {
+void refuse_of_models(const ObjectReader& object) {
   for (const std::string_view key : kOnlyOfModels) {
     if (!object.has(key)) continue;
-    problems.add(child_pointer(object.pointer(), key),
-                 "is of a TorchScript model; a program sees to it itself");
+    object.refuse(key, "is of a TorchScript model; a program sees to it itself");
   }
 }
 
-std::vector<CallSpec> read_calls(const Node& node, const ParseContext& context) {
+std::vector<CallSpec> read_calls(const Node& node) {
   std::vector<CallSpec> calls;
   if (!node.json->is_array() || node.json->empty()) {
-    report_unexpected(
-        node, "a list of at least one call, such as [{\"inputs\": [...]}]", context.problems);
+    node.say_expected("a list of at least one call, such as [{\"inputs\": [...]}]");
     return calls;
   }
   for (std::size_t i = 0; i < node.json->size(); ++i) {
-    const ObjectReader object(node.item(i), context);
-    if (const auto inputs = object.find("inputs")) calls.push_back(read_inputs(*inputs, context));
+    const ObjectReader object(node.item(i));
+    if (const auto inputs = object.find("inputs")) calls.push_back(read_inputs(*inputs));
     object.require("inputs", "; [] for a call without any");
   }
   return calls;
@@ -200,7 +199,7 @@ constexpr std::array<std::pair<const char*, core::OpRanges DumpSpec::*>, 2> kRan
     {{"keep_ops", &DumpSpec::keep_ops}, {"open_steps", &DumpSpec::open_steps}}};
 
 /// [[3, 11], [40, 40]]; written by us, so that one message does for all that can be wrong.
-void read_ranges(const Node& node, Problems& problems, core::OpRanges& into) {
+void read_ranges(const Node& node, core::OpRanges& into) {
   const auto is_range = [](const Json& item) {
     return item.is_array() && item.size() == 2 && item[0].is_number_unsigned() &&
            item[1].is_number_unsigned() && item[0] <= item[1];
@@ -213,38 +212,38 @@ void read_ranges(const Node& node, Problems& problems, core::OpRanges& into) {
     }
   }
   if (!whole || into != core::united(into)) {
-    report_unexpected(node, "ascending [first, last] pairs of op indices", problems);
+    node.say_expected("ascending [first, last] pairs of op indices");
   }
 }
 
-void read_run_name(const ObjectReader& object, const ParseContext& context, RunSpec& run) {
+void read_run_name(const ObjectReader& object, RunSpec& run) {
   // A leading dot hides the directory or leaves it, a leading dash is an option to every tool.
   if (object("name", run.name) &&
       (run.name.ends_with(".recording") || run.name.ends_with(".digest") ||
        run.name.ends_with(".observer") || run.name.ends_with(".log"))) {
-    context.problems.add(child_pointer(object.pointer(), "name"),
-                         "names ending in .recording, .digest, .observer or .log are taken: they "
-                         "stand beside the dumps");
+    object.refuse("name",
+                  "names ending in .recording, .digest, .observer or .log are taken: they "
+                  "stand beside the dumps");
   }
 }
 
 }  // namespace
 
-bool read(const Node& node, const ParseContext& context, core::SliceRule& slice) {
-  const ObjectReader object(node, context);
+bool read(const Node& node, core::SliceRule& slice) {
+  const ObjectReader object(node);
   visit_slice(object, slice);
   object.require("elements", ": so many are stored of a tensor that is too large");
   return object.is_object();
 }
 
-Given read_run_members(const ObjectReader& object, const ParseContext& context, RunSpec& run) {
+Given read_run_members(const ObjectReader& object, RunSpec& run) {
   if (const auto program = object.find("program")) {
     // Whoever trains with dropout means to; of a model that is called once it is in the way.
-    if (!run.program && !context.resolved) run.disable_dropout = false;
-    read_program(*program, context, run);
+    if (!run.program && !object.context().resolved) run.disable_dropout = false;
+    read_program(*program, run);
   }
   if (run.program) {
-    refuse_of_models(object, context.problems);
+    refuse_of_models(object);
     visit_run(object, run);
     object("timeout", run.timeout);
     return {true, true};
@@ -253,28 +252,27 @@ Given read_run_members(const ObjectReader& object, const ParseContext& context, 
   const auto inputs = object.find("inputs");
   const auto calls = object.find("calls");
   Given given;
-  given.model = model ? read_model(*model, context, run.model) : object.is_meant("model");
+  given.model = model ? read_model(*model, run.model) : object.is_meant("model");
   given.inputs = object.is_meant("inputs") || object.is_meant("calls");
   // An entry of `runs` that gives either replaces both of the base configuration.
   if (inputs && calls) {
-    context.problems.add(calls->pointer,
-                         R"(give either "calls" or "inputs": inputs are those of the only call)");
+    calls->refuse(R"(give either "calls" or "inputs": inputs are those of the only call)");
   } else if (inputs) {
-    run.calls = {read_inputs(*inputs, context)};
+    run.calls = {read_inputs(*inputs)};
   } else if (calls) {
-    run.calls = read_calls(*calls, context);
+    run.calls = read_calls(*calls);
   }
   visit_run(object, run);
   object("timeout", run.timeout);
   return given;
 }
 
-Given read_run_entry(const Node& node, const ParseContext& context, RunSpec& run) {
+Given read_run_entry(const Node& node, RunSpec& run) {
   run.name.clear();
-  const ObjectReader object(node, context);
+  const ObjectReader object(node);
   object.require("name", ": it is the name of the dump's directory");
-  read_run_name(object, context, run);
-  return read_run_members(object, context, run);
+  read_run_name(object, run);
+  return read_run_members(object, run);
 }
 
 bool check_run(const RunSpec& run, const std::string& pointer, Problems& problems) {
@@ -303,8 +301,8 @@ bool check_run(const RunSpec& run, const std::string& pointer, Problems& problem
   return problems.all().size() == before;
 }
 
-void read_dump(const Node& node, const ParseContext& context, DumpSpec& dump, RecordingPlan& plan) {
-  const ObjectReader object(node, context);
+void read_dump(const Node& node, DumpSpec& dump, RecordingPlan& plan) {
+  const ObjectReader object(node);
   if (const auto level = object.find("level")) {
     plan.level = *level->json == "auto" ? LevelChoice::kAuto : LevelChoice::kFixed;
   }
@@ -335,23 +333,20 @@ Json to_json(const RunSpec& run, bool with_pointers) {
   return json;
 }
 
-void read_resolved_run(const Node& node, const ParseContext& context, RunSpec& run) {
-  const ObjectReader object(node, context, {"dump"});
+void read_resolved_run(const Node& node, RunSpec& run) {
+  const ObjectReader object(node, {"dump"});
   object.require("name", "");
-  read_run_name(object, context, run);
-  const Given given = read_run_members(object, context, run);
-  if (!given.model) context.problems.add(node.pointer, "\"model\" is missing");
-  if (!given.inputs) context.problems.add(node.pointer, "\"calls\" is missing");
+  read_run_name(object, run);
+  const Given given = read_run_members(object, run);
+  if (!given.model) node.refuse("\"model\" is missing");
+  if (!given.inputs) node.refuse("\"calls\" is missing");
   auto dump = object.find("dump");
   if (!dump) return;
   dump->schema = &config_schema().at("properties").at("dump");
-  const ObjectReader dump_object(
-      *dump, context, {kRangesOfRound[0].first, kRangesOfRound[1].first});
+  const ObjectReader dump_object(*dump, {kRangesOfRound[0].first, kRangesOfRound[1].first});
   visit_dump(dump_object, run.dump);
   for (const auto& [key, ranges] : kRangesOfRound) {
-    if (const auto opened = dump_object.find(key)) {
-      read_ranges(*opened, context.problems, run.dump.*ranges);
-    }
+    if (const auto opened = dump_object.find(key)) read_ranges(*opened, run.dump.*ranges);
   }
 }
 
@@ -409,7 +404,7 @@ RecordRequest record_request_from_json_text(const std::string& text, const std::
   RecordRequest request;
   if (const auto document = detail::parse_json(text, "", problems)) {
     const detail::ParseContext context{problems, {}, /*resolved=*/true};
-    const detail::ObjectReader object({&*document, "", &request_schema()}, context);
+    const detail::ObjectReader object({&*document, "", &request_schema(), &context});
     const auto format = object.find("format");
     if (object.is_object() && (!format || *format->json != kFormat)) {
       problems.add("/format", fmt::format("expected \"{}\"", kFormat));
@@ -419,7 +414,7 @@ RecordRequest record_request_from_json_text(const std::string& text, const std::
         !(run && object.has("dump_directory") && object.has("replace_existing"))) {
       problems.add("", "run, dump_directory and replace_existing must all be there");
     }
-    if (run) detail::read_resolved_run(*run, context, request.run);
+    if (run) detail::read_resolved_run(*run, request.run);
     object("dump_directory", request.dump);
     object("report_outputs", request.report_outputs);
     object("found_environment", request.found_environment);
