@@ -16,7 +16,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <complex>
 #include <cstddef>
@@ -29,7 +28,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <type_traits>
 #include <unordered_map>
 #include <utility>
@@ -39,7 +37,9 @@
 #include "core/system/pinned.h"
 #include "core/tensor/element_number.h"
 #include "core/tensor/tensor_record.h"
+#include "core/text/text.h"
 #include "core/trace/dump.h"
+#include "core/trace/program_records.h"
 #include "core/trace/replay_inputs.h"
 #include "dumpers/capture/engine/capture.h"
 #include "dumpers/capture/engine/operator_plan.h"
@@ -54,7 +54,7 @@ constexpr const char* kOwnRecorder = "use the recorder that made the dump: --rec
 
 /// @throws core::Error{kNotComparable}, always
 [[noreturn]] void cannot(const std::string& what, const std::string& hint) {
-  throw core::Error(core::ErrorKind::kNotComparable, what, hint);
+  throw core::not_comparable(what, hint);
 }
 
 /// Single steps before giving up: each hashes the whole state, 2.5 KB.
@@ -247,13 +247,9 @@ std::string_view attribute(const core::TensorRecord& tensor, std::string_view ke
 
 template <typename Number>
 Number number(const core::TensorRecord& tensor, std::string_view key) {
-  const std::string_view text = attribute(tensor, key);
-  Number value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size()) {
-    cannot_make(tensor, "its attributes are not understood");
-  }
-  return value;
+  const auto value = core::parse_number<Number>(attribute(tensor, key));
+  if (!value) cannot_make(tensor, "its attributes are not understood");
+  return *value;
 }
 
 at::Tensor quantised(const core::TensorRecord& tensor,
@@ -342,18 +338,92 @@ class Arguments {
   Arguments(const core::DumpSource& dump,
             const core::OpRecord& record,
             std::vector<bool> written,
-            const RebuildOptions& options);
+            const RebuildOptions& options)
+      : record_(record),
+        options_(options),
+        written_(std::move(written)),
+        tensors_(record.tensors.size()),
+        wholes_(record.tensors.size()) {
+    for (core::InputStorage& storage : core::input_storages(record)) {
+      const core::TensorRecord& first = record.tensors[storage.tensors.front()];
+      const c10::ScalarType type = type_of(first);
+      at::Tensor content =
+          from_bytes(core::read_input_storage(dump, record, storage), type, storage.count);
+      if (options.float64) content = content.to(wider(type));
+      content = content.to(options.device ? *options.device : device_of(first));
+      const bool any_written = std::ranges::any_of(
+          storage.tensors, [&](std::uint32_t member) { return written_[member]; });
+      memories_.push_back({std::move(storage), any_written, std::move(content)});
+    }
+    restart();
+  }
 
   /// Forgets what calls have written.
-  void restart();
+  void restart() {
+    for (const Memory& memory : memories_) {
+      if (made_ && !memory.written) continue;
+      const at::Tensor current = memory.written ? memory.original.clone() : memory.original;
+      for (const std::uint32_t member : memory.storage.tensors) {
+        const core::TensorRecord& tensor = record_.tensors[member];
+        const bool empty = core::element_count(tensor.shape) == 0;
+        tensors_[member] = current.as_strided(
+            tensor.shape, tensor.strides, empty ? 0 : tensor.storage_offset - memory.storage.first);
+        const bool differentiable =
+            core::is_floating(tensor.dtype) || core::is_complex(tensor.dtype);
+        if (tensor.requires_grad && differentiable && !memory.written &&
+            at::GradMode::is_enabled()) {
+          tensors_[member] = tensors_[member].detach().requires_grad_(true);
+        }
+      }
+    }
+    made_ = true;
+    for (std::size_t i = 0; i < wholes_.size(); ++i) {
+      const core::TensorRecord& tensor = record_.tensors[i];
+      const bool whole = core::is_composed(tensor) || core::is_quantised(tensor.dtype);
+      if (!whole || tensor.role != core::TensorRole::kInput) continue;
+      if (!wholes_[i].defined() || written_[i]) wholes_[i] = make_whole(i);
+    }
+  }
+
+  /// What an argument that is a generator will be.
+  void draw_from(const at::Generator& generator) { generator_ = generator; }
 
   /// One argument as the operator takes it.
-  /// @param generator  for an argument that is one; undefined where nothing was drawn
   /// @throws core::Error{kNotComparable} for what a record only knows by its type
   [[nodiscard]] c10::IValue value(const core::Value& value,
                                   const c10::TypePtr& type,
-                                  capture::IntegerMeaning meaning,
-                                  const at::Generator& generator) const;
+                                  capture::IntegerMeaning meaning) const {
+    if (const auto optional = type->cast<c10::OptionalType>()) {
+      return this->value(value, optional->getElementType(), meaning);
+    }
+    return std::visit(
+        [&](const auto& data) -> c10::IValue {
+          using T = std::decay_t<decltype(data)>;
+          if constexpr (std::is_same_v<T, std::monostate>) {
+            return {};
+          } else if constexpr (std::is_same_v<T, std::int64_t>) {
+            if (type->kind() == c10::TypeKind::FloatType) return static_cast<double>(data);
+            return data;
+          } else if constexpr (std::is_same_v<T, std::complex<double>>) {
+            return c10::complex<double>(data.real(), data.imag());
+          } else if constexpr (std::is_same_v<T, core::Symbol>) {
+            return symbol(data, type, meaning);
+          } else if constexpr (std::is_same_v<T, core::TensorSlot>) {
+            const at::Tensor& whole = wholes_.at(data.index);
+            return whole.defined() ? whole : tensors_[data.index];
+          } else if constexpr (std::is_same_v<T, core::Opaque>) {
+            if (type->kind() == c10::TypeKind::GeneratorType && generator_.defined())
+              return generator_;
+            cannot("an argument is a " + data.type + ", of which a record only knows the type",
+                   "nothing to be done: replay another operator");
+          } else if constexpr (std::is_same_v<T, core::ValueList>) {
+            return list_of(data, type, meaning);
+          } else {
+            return data;
+          }
+        },
+        value.data);
+  }
 
  private:
   struct Memory {
@@ -362,19 +432,91 @@ class Arguments {
     at::Tensor original;
   };
 
-  [[nodiscard]] at::Tensor make_whole(std::size_t index) const;
+  [[nodiscard]] at::Tensor make_whole(std::size_t index) const {
+    const core::TensorRecord& tensor = record_.tensors[index];
+    const auto part = [&](const std::string& ending) {
+      const std::string slot = tensor.slot + '.' + ending;
+      for (std::size_t i = index + 1; i < record_.tensors.size(); ++i) {
+        const core::TensorRecord& other = record_.tensors[i];
+        if (other.role == tensor.role && other.slot == slot) return tensors_[i];
+      }
+      return at::Tensor();
+    };
+    try {
+      if (tensor.layout == "quantised") return quantised(tensor, tensors_[index], part);
+      if (tensor.layout == "nested") return nested(tensor, part);
+      return sparse(tensor, part, options_.device ? *options_.device : device_of(tensor));
+    } catch (const c10::Error& error) {
+      cannot_make(tensor, capture::reason_of(error));
+    }
+  }
+
   [[nodiscard]] c10::IValue symbol(const core::Symbol& symbol,
                                    const c10::TypePtr& type,
-                                   capture::IntegerMeaning meaning) const;
+                                   capture::IntegerMeaning meaning) const {
+    using capture::IntegerMeaning;
+    if (type->kind() == c10::TypeKind::DeviceObjType) {
+      return options_.device ? *options_.device : c10::Device(symbol.name);
+    }
+    if (meaning == IntegerMeaning::kMemoryFormat) {
+      const auto format = named(capture::memory_format_name, symbol.name);
+      if (format) return static_cast<std::int64_t>(*format);
+    } else if (meaning == IntegerMeaning::kLayout) {
+      const auto layout = named(capture::layout_name, symbol.name);
+      if (layout) return static_cast<std::int64_t>(*layout);
+    } else if (meaning == IntegerMeaning::kScalarType) {
+      const auto scalar = named(capture::scalar_type_name, symbol.name);
+      if (scalar) return static_cast<std::int64_t>(options_.float64 ? wider(*scalar) : *scalar);
+    }
+    cannot("this LibTorch does not know `" + symbol.name + "`, which an argument was",
+           kOwnRecorder);
+  }
+
   [[nodiscard]] c10::IValue list_of(const core::ValueList& data,
                                     const c10::TypePtr& type,
-                                    capture::IntegerMeaning meaning,
-                                    const at::Generator& generator) const;
+                                    capture::IntegerMeaning meaning) const {
+    if (const auto custom = type->cast<c10::ClassType>()) {
+      return packed(data, custom, meaning);
+    }
+    const auto list = type->cast<c10::ListType>();
+    if (!list) {
+      cannot("an argument is a " + type->str() + ", which cannot be made again",
+             "nothing to be done: replay another operator");
+    }
+    c10::impl::GenericList items(list->getElementType());
+    for (const core::Value& item : data.items) {
+      items.push_back(value(item, list->getElementType(), meaning));
+    }
+    return items;
+  }
+
   /// Packs the weights of a quantised layer again, from the state in the record.
   [[nodiscard]] c10::IValue packed(const core::ValueList& data,
                                    const c10::ClassTypePtr& type,
-                                   capture::IntegerMeaning meaning,
-                                   const at::Generator& generator) const;
+                                   capture::IntegerMeaning meaning) const {
+    const auto* name =
+        data.items.empty() ? nullptr : std::get_if<core::Symbol>(&data.items.front().data);
+    const std::string known = capture::packed_class_name(*type);
+    const auto state =
+        known.empty() ? nullptr : capture::type_of_state(type)->cast<c10::TupleType>();
+    if (name == nullptr || name->name != known || !state ||
+        state->elements().size() + 1 != data.items.size()) {
+      cannot("an argument is a " + (name == nullptr ? known : name->name) +
+                 ", which this LibTorch packs from something else than the record holds",
+             kOwnRecorder);
+    }
+    std::vector<c10::IValue> items;
+    for (std::size_t i = 1; i < data.items.size(); ++i) {
+      items.push_back(value(data.items[i], state->elements()[i - 1], meaning));
+    }
+    try {
+      return capture::pack(type, c10::ivalue::Tuple::create(std::move(items)));
+    } catch (const c10::Error& error) {
+      cannot("an argument is a " + known +
+                 ", which cannot be packed again: " + capture::reason_of(error),
+             "use a recorder that has the engine it was packed for");
+    }
+  }
 
   const core::OpRecord& record_;
   RebuildOptions options_;
@@ -383,174 +525,8 @@ class Arguments {
   bool made_ = false;                ///< whether those that nobody writes are in `tensors_`
   std::vector<at::Tensor> tensors_;  ///< by position in the record; of quantised ones the integers
   std::vector<at::Tensor> wholes_;   ///< quantised, sparse and nested ones
+  at::Generator generator_;          ///< undefined where nothing was drawn
 };
-
-Arguments::Arguments(const core::DumpSource& dump,
-                     const core::OpRecord& record,
-                     std::vector<bool> written,
-                     const RebuildOptions& options)
-    : record_(record),
-      options_(options),
-      written_(std::move(written)),
-      tensors_(record.tensors.size()),
-      wholes_(record.tensors.size()) {
-  for (core::InputStorage& storage : core::input_storages(record)) {
-    const core::TensorRecord& first = record.tensors[storage.tensors.front()];
-    const c10::ScalarType type = type_of(first);
-    at::Tensor content =
-        from_bytes(core::read_input_storage(dump, record, storage), type, storage.count);
-    if (options.float64) content = content.to(wider(type));
-    content = content.to(options.device ? *options.device : device_of(first));
-    const bool any_written = std::ranges::any_of(
-        storage.tensors, [&](std::uint32_t member) { return written_[member]; });
-    memories_.push_back({std::move(storage), any_written, std::move(content)});
-  }
-  restart();
-}
-
-void Arguments::restart() {
-  for (const Memory& memory : memories_) {
-    if (made_ && !memory.written) continue;
-    const at::Tensor current = memory.written ? memory.original.clone() : memory.original;
-    for (const std::uint32_t member : memory.storage.tensors) {
-      const core::TensorRecord& tensor = record_.tensors[member];
-      const bool empty = core::element_count(tensor.shape) == 0;
-      tensors_[member] = current.as_strided(
-          tensor.shape, tensor.strides, empty ? 0 : tensor.storage_offset - memory.storage.first);
-      const bool differentiable = core::is_floating(tensor.dtype) || core::is_complex(tensor.dtype);
-      if (tensor.requires_grad && differentiable && !memory.written && at::GradMode::is_enabled()) {
-        tensors_[member] = tensors_[member].detach().requires_grad_(true);
-      }
-    }
-  }
-  made_ = true;
-  for (std::size_t i = 0; i < wholes_.size(); ++i) {
-    const core::TensorRecord& tensor = record_.tensors[i];
-    const bool whole = core::is_composed(tensor) || core::is_quantised(tensor.dtype);
-    if (!whole || tensor.role != core::TensorRole::kInput) continue;
-    if (!wholes_[i].defined() || written_[i]) wholes_[i] = make_whole(i);
-  }
-}
-
-at::Tensor Arguments::make_whole(std::size_t index) const {
-  const core::TensorRecord& tensor = record_.tensors[index];
-  const auto part = [&](const std::string& ending) {
-    const std::string slot = tensor.slot + '.' + ending;
-    for (std::size_t i = index + 1; i < record_.tensors.size(); ++i) {
-      const core::TensorRecord& other = record_.tensors[i];
-      if (other.role == tensor.role && other.slot == slot) return tensors_[i];
-    }
-    return at::Tensor();
-  };
-  try {
-    if (tensor.layout == "quantised") return quantised(tensor, tensors_[index], part);
-    if (tensor.layout == "nested") return nested(tensor, part);
-    return sparse(tensor, part, options_.device ? *options_.device : device_of(tensor));
-  } catch (const c10::Error& error) {
-    cannot_make(tensor, capture::reason_of(error));
-  }
-}
-
-c10::IValue Arguments::value(const core::Value& value,
-                             const c10::TypePtr& type,
-                             capture::IntegerMeaning meaning,
-                             const at::Generator& generator) const {
-  if (const auto optional = type->cast<c10::OptionalType>()) {
-    return this->value(value, optional->getElementType(), meaning, generator);
-  }
-  return std::visit(
-      [&](const auto& data) -> c10::IValue {
-        using T = std::decay_t<decltype(data)>;
-        if constexpr (std::is_same_v<T, std::monostate>) {
-          return {};
-        } else if constexpr (std::is_same_v<T, std::int64_t>) {
-          if (type->kind() == c10::TypeKind::FloatType) return static_cast<double>(data);
-          return data;
-        } else if constexpr (std::is_same_v<T, std::complex<double>>) {
-          return c10::complex<double>(data.real(), data.imag());
-        } else if constexpr (std::is_same_v<T, core::Symbol>) {
-          return symbol(data, type, meaning);
-        } else if constexpr (std::is_same_v<T, core::TensorSlot>) {
-          const at::Tensor& whole = wholes_.at(data.index);
-          return whole.defined() ? whole : tensors_[data.index];
-        } else if constexpr (std::is_same_v<T, core::Opaque>) {
-          if (type->kind() == c10::TypeKind::GeneratorType && generator.defined()) return generator;
-          cannot("an argument is a " + data.type + ", of which a record only knows the type",
-                 "nothing to be done: replay another operator");
-        } else if constexpr (std::is_same_v<T, core::ValueList>) {
-          return list_of(data, type, meaning, generator);
-        } else {
-          return data;
-        }
-      },
-      value.data);
-}
-
-c10::IValue Arguments::list_of(const core::ValueList& data,
-                               const c10::TypePtr& type,
-                               capture::IntegerMeaning meaning,
-                               const at::Generator& generator) const {
-  if (const auto custom = type->cast<c10::ClassType>()) {
-    return packed(data, custom, meaning, generator);
-  }
-  const auto list = type->cast<c10::ListType>();
-  if (!list) {
-    cannot("an argument is a " + type->str() + ", which cannot be made again",
-           "nothing to be done: replay another operator");
-  }
-  c10::impl::GenericList items(list->getElementType());
-  for (const core::Value& item : data.items) {
-    items.push_back(value(item, list->getElementType(), meaning, generator));
-  }
-  return items;
-}
-
-c10::IValue Arguments::symbol(const core::Symbol& symbol,
-                              const c10::TypePtr& type,
-                              capture::IntegerMeaning meaning) const {
-  using capture::IntegerMeaning;
-  if (type->kind() == c10::TypeKind::DeviceObjType) {
-    return options_.device ? *options_.device : c10::Device(symbol.name);
-  }
-  if (meaning == IntegerMeaning::kMemoryFormat) {
-    const auto format = named(capture::memory_format_name, symbol.name);
-    if (format) return static_cast<std::int64_t>(*format);
-  } else if (meaning == IntegerMeaning::kLayout) {
-    const auto layout = named(capture::layout_name, symbol.name);
-    if (layout) return static_cast<std::int64_t>(*layout);
-  } else if (meaning == IntegerMeaning::kScalarType) {
-    const auto scalar = named(capture::scalar_type_name, symbol.name);
-    if (scalar) return static_cast<std::int64_t>(options_.float64 ? wider(*scalar) : *scalar);
-  }
-  cannot("this LibTorch does not know `" + symbol.name + "`, which an argument was", kOwnRecorder);
-}
-
-c10::IValue Arguments::packed(const core::ValueList& data,
-                              const c10::ClassTypePtr& type,
-                              capture::IntegerMeaning meaning,
-                              const at::Generator& generator) const {
-  const auto* name =
-      data.items.empty() ? nullptr : std::get_if<core::Symbol>(&data.items.front().data);
-  const std::string known = capture::packed_class_name(*type);
-  const auto state = known.empty() ? nullptr : capture::type_of_state(type)->cast<c10::TupleType>();
-  if (name == nullptr || name->name != known || !state ||
-      state->elements().size() + 1 != data.items.size()) {
-    cannot("an argument is a " + (name == nullptr ? known : name->name) +
-               ", which this LibTorch packs from something else than the record holds",
-           kOwnRecorder);
-  }
-  std::vector<c10::IValue> items;
-  for (std::size_t i = 1; i < data.items.size(); ++i) {
-    items.push_back(value(data.items[i], state->elements()[i - 1], meaning, generator));
-  }
-  try {
-    return capture::pack(type, c10::ivalue::Tuple::create(std::move(items)));
-  } catch (const c10::Error& error) {
-    cannot("an argument is a " + known +
-               ", which cannot be packed again: " + capture::reason_of(error),
-           "use a recorder that has the engine it was packed for");
-  }
-}
 
 void for_each_tensor(const core::Value& value, const auto& each) {
   if (const auto* slot = std::get_if<core::TensorSlot>(&value.data)) each(slot->index);
@@ -629,21 +605,120 @@ class Call {
  public:
   /// @param dump  borrowed
   /// @throws core::Error as replay()
-  Call(const core::DumpSource& dump, std::uint64_t op, const RebuildOptions& options);
+  Call(const core::DumpSource& dump, std::uint64_t op, const RebuildOptions& options)
+      : record_(core::require_replayable(dump, op)),
+        sink_(dump),
+        capture_(whole_call(), sink_, nullptr) {
+    find_operator();
+    for (const core::Substitution& change : record_.substitutions) {
+      if (change.argument != "rng") continue;
+      cannot(
+          fmt::format("op {} was not executed: its numbers were drawn on the host (rng: host)", op),
+          "record with \"rng\": \"device\" to replay it");
+    }
+    arguments_.emplace(dump, record_, written_tensors(), options);
+    if (!record_.generator) return;
+    if (options.device && options.device->str() != c10::Device(record_.generator->device).str()) {
+      cannot(fmt::format("op {} drew random numbers on {}: {} draws others",
+                         op,
+                         record_.generator->device,
+                         options.device->str()),
+             "replay it where it was recorded");
+    }
+    const at::Generator restored = restore_generator(dump, record_);
+    start_ = restored.get_state();
+    generator_ = *capture::default_generator(restored.device());
+    arguments_->draw_from(generator_);
+  }
 
   /// Makes it, from the same inputs and the same place of the generator each time.
   /// @return what the engine recorded of it, until the next call
-  const CallSink& run();
+  const CallSink& run() {
+    arguments_->restart();
+    sink_.clear();
+    torch::jit::Stack stack = arguments();
+    {
+      const MovedGenerator moved(generator_, start_);
+      const capture::Capture::Scope scope(capture_);
+      try {
+        op_->callBoxed(&stack);
+      } catch (const std::exception& error) {
+        throw core::run_failed(fmt::format(
+            "op {} {}: {}", record_.index, record_.op->full_name(), capture::reason_of(error)));
+      }
+    }
+    capture_.rethrow_failure();
+    return sink_;
+  }
 
   [[nodiscard]] const core::OpRecord& record() const noexcept { return record_; }
   /// What of the call is not as recorded.
-  [[nodiscard]] std::vector<std::string> notes() const;
+  [[nodiscard]] std::vector<std::string> notes() const {
+    std::vector<std::string> notes;
+    for (const core::TensorRecord& tensor : record_.tensors) {
+      if (tensor.role != core::TensorRole::kInput) continue;
+      if (tensor.state != core::ContentState::kUninitialised) continue;
+      notes.push_back(fmt::format(
+          "argument {} was memory nobody had written: here it is filled with NaN, integers with 0",
+          tensor.slot));
+    }
+    return notes;
+  }
 
  private:
-  void find_operator();
-  [[nodiscard]] std::vector<bool> written_tensors() const;
-  [[nodiscard]] torch::jit::Stack arguments() const;
-  [[nodiscard]] const core::Value* recorded(const std::string& name) const;
+  void find_operator() {
+    // Not std::optional in every release.
+    const auto found =
+        c10::Dispatcher::singleton().findSchema({record_.op->name, record_.op->overload});
+    if (!found.has_value()) {
+      cannot(fmt::format("this recorder has no operator {}", record_.op->full_name()),
+             kOwnRecorder);
+    }
+    op_ = *found;
+    plan_ = &plans_.find(*op_);
+    for (const core::Argument& argument : record_.arguments) {
+      if (plan_->find(argument.name) >= 0) continue;
+      cannot(
+          fmt::format(
+              "{} takes no argument `{}` in this LibTorch", record_.op->full_name(), argument.name),
+          kOwnRecorder);
+    }
+  }
+
+  [[nodiscard]] std::vector<bool> written_tensors() const {
+    std::vector<bool> written(record_.tensors.size(), false);
+    for (std::size_t i = 0; i < plan_->arguments.size(); ++i) {
+      const bool statistic =
+          std::ranges::find(plan_->running_stats, i) != plan_->running_stats.end();
+      const core::Value* value = core::find_argument(record_, plan_->arguments[i].name);
+      if (value == nullptr || !(plan_->arguments[i].written || statistic)) continue;
+      for_each_tensor(*value, [&](std::uint32_t index) {
+        const std::string part = record_.tensors.at(index).slot + '.';
+        do {
+          written[index] = true;
+        } while (++index < written.size() && record_.tensors[index].slot.starts_with(part));
+      });
+    }
+    return written;
+  }
+
+  [[nodiscard]] torch::jit::Stack arguments() const {
+    torch::jit::Stack stack;
+    const auto& schema = op_->schema().arguments();
+    for (std::size_t i = 0; i < schema.size(); ++i) {
+      if (const core::Value* value = core::find_argument(record_, schema[i].name())) {
+        stack.push_back(arguments_->value(*value, schema[i].type(), plan_->arguments[i].meaning));
+      } else if (schema[i].default_value()) {
+        stack.push_back(*schema[i].default_value());
+      } else {
+        cannot(fmt::format("{} needs an argument `{}` in this LibTorch, and the record has none",
+                           record_.op->full_name(),
+                           schema[i].name()),
+               kOwnRecorder);
+      }
+    }
+    return stack;
+  }
 
   core::OpRecord record_;
   std::optional<c10::OperatorHandle> op_;
@@ -655,121 +730,6 @@ class Call {
   CallSink sink_;
   capture::Capture capture_;
 };
-
-Call::Call(const core::DumpSource& dump, std::uint64_t op, const RebuildOptions& options)
-    : record_(core::require_replayable(dump, op)),
-      sink_(dump),
-      capture_(whole_call(), sink_, nullptr) {
-  find_operator();
-  for (const core::Substitution& change : record_.substitutions) {
-    if (change.argument != "rng") continue;
-    cannot(
-        fmt::format("op {} was not executed: its numbers were drawn on the host (rng: host)", op),
-        "record with \"rng\": \"device\" to replay it");
-  }
-  arguments_.emplace(dump, record_, written_tensors(), options);
-  if (!record_.generator) return;
-  if (options.device && options.device->str() != c10::Device(record_.generator->device).str()) {
-    cannot(fmt::format("op {} drew random numbers on {}: {} draws others",
-                       op,
-                       record_.generator->device,
-                       options.device->str()),
-           "replay it where it was recorded");
-  }
-  const at::Generator restored = restore_generator(dump, record_);
-  start_ = restored.get_state();
-  generator_ = *capture::default_generator(restored.device());
-}
-
-std::vector<std::string> Call::notes() const {
-  std::vector<std::string> notes;
-  for (const core::TensorRecord& tensor : record_.tensors) {
-    if (tensor.role != core::TensorRole::kInput) continue;
-    if (tensor.state != core::ContentState::kUninitialised) continue;
-    notes.push_back(fmt::format(
-        "argument {} was memory nobody had written: here it is filled with NaN, integers with 0",
-        tensor.slot));
-  }
-  return notes;
-}
-
-void Call::find_operator() {
-  // Not std::optional in every release.
-  const auto found =
-      c10::Dispatcher::singleton().findSchema({record_.op->name, record_.op->overload});
-  if (!found.has_value()) {
-    cannot(fmt::format("this recorder has no operator {}", record_.op->full_name()), kOwnRecorder);
-  }
-  op_ = *found;
-  plan_ = &plans_.find(*op_);
-  for (const core::Argument& argument : record_.arguments) {
-    if (plan_->find(argument.name) >= 0) continue;
-    cannot(
-        fmt::format(
-            "{} takes no argument `{}` in this LibTorch", record_.op->full_name(), argument.name),
-        kOwnRecorder);
-  }
-}
-
-const core::Value* Call::recorded(const std::string& name) const {
-  const auto found = std::ranges::find(record_.arguments, name, &core::Argument::name);
-  return found == record_.arguments.end() ? nullptr : &found->value;
-}
-
-std::vector<bool> Call::written_tensors() const {
-  std::vector<bool> written(record_.tensors.size(), false);
-  for (std::size_t i = 0; i < plan_->arguments.size(); ++i) {
-    const bool statistic = std::ranges::find(plan_->running_stats, i) != plan_->running_stats.end();
-    const core::Value* value = recorded(plan_->arguments[i].name);
-    if (value == nullptr || !(plan_->arguments[i].written || statistic)) continue;
-    for_each_tensor(*value, [&](std::uint32_t index) {
-      const std::string part = record_.tensors.at(index).slot + '.';
-      do {
-        written[index] = true;
-      } while (++index < written.size() && record_.tensors[index].slot.starts_with(part));
-    });
-  }
-  return written;
-}
-
-torch::jit::Stack Call::arguments() const {
-  torch::jit::Stack stack;
-  const auto& schema = op_->schema().arguments();
-  for (std::size_t i = 0; i < schema.size(); ++i) {
-    if (const core::Value* value = recorded(schema[i].name())) {
-      stack.push_back(
-          arguments_->value(*value, schema[i].type(), plan_->arguments[i].meaning, generator_));
-    } else if (schema[i].default_value()) {
-      stack.push_back(*schema[i].default_value());
-    } else {
-      cannot(fmt::format("{} needs an argument `{}` in this LibTorch, and the record has none",
-                         record_.op->full_name(),
-                         schema[i].name()),
-             kOwnRecorder);
-    }
-  }
-  return stack;
-}
-
-const CallSink& Call::run() {
-  arguments_->restart();
-  sink_.clear();
-  torch::jit::Stack stack = arguments();
-  {
-    const MovedGenerator moved(generator_, start_);
-    const capture::Capture::Scope scope(capture_);
-    try {
-      op_->callBoxed(&stack);
-    } catch (const std::exception& error) {
-      throw core::Error(
-          core::ErrorKind::kRunFailed,
-          fmt::format(
-              "op {} {}: {}", record_.index, record_.op->full_name(), capture::reason_of(error)));
-    }
-  }
-  capture_.rethrow_failure();
-  return sink_;
-}
 
 using core::ContentState;
 
@@ -904,9 +864,8 @@ c10::Device device_for(const std::string& name) {
     if (const c10::Device device(name); has_device(device)) return device;
   } catch (const c10::Error&) {  // no name of one
   }
-  throw core::Error(core::ErrorKind::kUsage,
-                    fmt::format("--device {}: the recorder has no such device", name),
-                    "`repro-check env` lists the devices there are");
+  throw core::usage_error(fmt::format("--device {}: the recorder has no such device", name),
+                          "`repro-check env` lists the devices there are");
 }
 
 class ThreadCount : core::Pinned {
@@ -974,8 +933,7 @@ Outcome replay(const core::DumpSource& dump, const Request& request) {
   for (const int count : threads) {
     at::set_num_threads(count);
     if (at::get_num_threads() != count) {
-      throw core::Error(
-          core::ErrorKind::kRunFailed,
+      throw core::run_failed(
           fmt::format("asked for {} threads, LibTorch reports {}", count, at::get_num_threads()));
     }
     outcome.rounds.push_back(play(dump, call, recorded, request.calls));
