@@ -669,8 +669,7 @@ bool is_packed(const core::Value& value) {
 /// What a program of its own would have to make first is left to `replay`.
 void require_dense(const core::OpRecord& op) {
   const auto refuse = [&](const std::string& name, const char* what) {
-    throw core::Error(
-        core::ErrorKind::kNotComparable,
+    throw core::not_comparable(
         fmt::format("op {} {}: argument {} {}: no program is written for it",
                     op.index,
                     core::printable(op.op->full_name()),
@@ -692,14 +691,12 @@ void require_dense(const core::OpRecord& op) {
 void make_directory(const std::filesystem::path& directory, bool force) {
   std::error_code error;
   if (std::filesystem::exists(directory, error) && !force) {
-    throw core::Error(core::ErrorKind::kUsage,
-                      directory.string() + " exists already",
-                      "replace what is in it with --force, or choose another name with -o");
+    throw core::usage_error(directory.string() + " exists already",
+                            "replace what is in it with --force, or choose another name with -o");
   }
   std::filesystem::create_directories(directory, error);
   if (error) {
-    throw core::Error(core::ErrorKind::kIo,
-                      "cannot create " + directory.string() + ": " + error.message());
+    throw core::io_error("cannot create " + directory.string() + ": " + error.message());
   }
 }
 
@@ -766,15 +763,13 @@ class ExtractCommand final : public Command {
   core::ExitCode run(const GlobalOptions& /*globals*/) override {
     const std::filesystem::path out = out_;
     if (out.extension() != ".py" && out.extension() != ".cpp") {
-      throw core::Error(core::ErrorKind::kUsage,
-                        "-o " + out_ + ": neither Python nor C++",
-                        "end the name in .py or .cpp");
+      throw core::usage_error("-o " + out_ + ": neither Python nor C++",
+                              "end the name in .py or .cpp");
     }
     require_writable(out);
     if (!force_ && std::filesystem::exists(out)) {
-      throw core::Error(core::ErrorKind::kUsage,
-                        out_ + " exists already",
-                        "replace it with --force, or choose another name with -o");
+      throw core::usage_error(out_ + " exists already",
+                              "replace it with --force, or choose another name with -o");
     }
     const auto dump = store::open_dump(dump_, {references_.begin(), references_.end()});
     write_stdout(extract(*dump, op_, out, force_));

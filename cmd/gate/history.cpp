@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -137,9 +136,8 @@ std::string take_line(std::string_view line, History& into) {
 }
 
 core::Error cannot_write(const std::filesystem::path& file) {
-  return {core::ErrorKind::kIo,
-          "cannot write " + file.string() + ": " + std::strerror(errno),
-          "the gate has judged; its verdict is not in the history"};
+  return core::io_error("cannot write " + file.string() + ": " + std::strerror(errno),
+                        "the gate has judged; its verdict is not in the history");
 }
 
 /// Whether the file's last line lacks its newline.
@@ -173,12 +171,10 @@ bool was_not_judged(const HistoryEntry& entry) {
 std::optional<std::uint64_t> attempt_number(const std::string& attempt) {
   const std::size_t equals = attempt.find('=');
   if (equals == std::string::npos) return std::nullopt;
-  const std::string_view digits = std::string_view(attempt).substr(equals + 1);
-  std::uint64_t number = 0;
-  const auto end = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  if (end.ec != std::errc{} || end.ptr != digits.data() + digits.size()) return std::nullopt;
+  const auto number =
+      core::parse_number<std::uint64_t>(std::string_view(attempt).substr(equals + 1));
   const bool counts_retries = attempt.find("RETRY") < equals;
-  return counts_retries ? number + 1 : number;
+  return number && counts_retries ? *number + 1 : number;
 }
 
 /// `diverged at aten::addmm`

@@ -40,7 +40,7 @@ core::ExitCode end_of_list(const core::DumpSource& dump,
                                  ? "record with dump.level \"stats\" or \"tensor\""
                                  : "record it again: an older recorder took none";
     if (outcome.shown == 0) {
-      return report_exception(core::Error(core::ErrorKind::kNotComparable, message, hint));
+      return report_exception(core::not_comparable(message, hint));
     }
     log_warning(message + ": " + hint);
   }
@@ -165,8 +165,7 @@ class InspectCommand final : public Command {
     } else if (!op_) {
       print(summary_view(dump, form(), globals.verbosity));
     } else if (*op_ >= dump.op_count()) {
-      throw core::Error(
-          core::ErrorKind::kNotComparable,
+      throw core::not_comparable(
           fmt::format("there is no op {}: the dump has {} operators", *op_, dump.op_count()),
           "they count from 0; --list shows them");
     } else if (against_) {

@@ -252,9 +252,8 @@ class ConditionParser {
           "for example --where 'nan>0' or --where 'max>=65504 and dtype=float16'") const {
     const std::string at =
         rest_.empty() ? "at its end" : "at \"" + core::printable(rest_, 20) + "\"";
-    throw core::Error(core::ErrorKind::kUsage,
-                      fmt::format("--where {}: {} {}", core::printable(text_, 80), what, at),
-                      hint);
+    throw core::usage_error(fmt::format("--where {}: {} {}", core::printable(text_, 80), what, at),
+                            hint);
   }
 
   void skip_spaces() {
@@ -542,9 +541,8 @@ void parse_range(const std::string& text, OpSelection& selection) {
       return;
     }
   }
-  throw core::Error(core::ErrorKind::kUsage,
-                    "--range " + text + ": expected FIRST:END with FIRST before END",
-                    "--range 40:60 is op 40 to op 59; either number may be left out");
+  throw core::usage_error("--range " + text + ": expected FIRST:END with FIRST before END",
+                          "--range 40:60 is op 40 to op 59; either number may be left out");
 }
 
 void list_modules(const core::DumpSource& dump, Form form, const TextSink& sink) {

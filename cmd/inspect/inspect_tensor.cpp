@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <deque>
 #include <functional>
@@ -28,6 +27,7 @@
 #include "core/tensor/element_number.h"
 #include "core/tensor/npy.h"
 #include "core/tensor/tensor_stats.h"
+#include "core/text/text.h"
 
 namespace repro_check::cmd {
 namespace {
@@ -65,9 +65,9 @@ void add_numbers(const TensorRecord& tensor, const TensorValues& values, Json& d
   const bool is_recorded = tensor.stats && values.is_whole();
   // Those of the whole cannot be made of a part that happens to be stored.
   if (is_part && !is_recorded) {
-    throw core::Error(ErrorKind::kNotComparable,
-                      "of this tensor only " + values.stored + " are stored, and no statistics",
-                      "record with dump.level \"stats\", or without dump.slice");
+    throw core::not_comparable(
+        "of this tensor only " + values.stored + " are stored, and no statistics",
+        "record with dump.level \"stats\", or without dump.slice");
   }
   const core::TensorStats stats =
       is_recorded ? *tensor.stats : core::tensor_stats(tensor.dtype, values.bytes);
@@ -139,11 +139,8 @@ const TensorRecord* find_slot(const core::OpRecord& op, TensorRole role, const s
     if (tensor.slot == slot) return &tensor;
     side.push_back(&tensor);
   }
-  std::size_t position = 0;
-  const char* end = slot.data() + slot.size();
-  const auto [stopped, error] = std::from_chars(slot.data(), end, position);
-  if (error != std::errc{} || stopped != end || position >= side.size()) return nullptr;
-  return side[position];
+  const auto position = core::parse_number<std::size_t>(slot);
+  return position && *position < side.size() ? side[*position] : nullptr;
 }
 
 bool has_ulp(core::Dtype dtype) { return core::is_floating(dtype) || core::is_complex(dtype); }
@@ -178,8 +175,7 @@ std::string structural_difference(const TensorRecord& here, const TensorRecord& 
 
 void require_known(const core::DumpSource& dump, const TensorRecord& tensor) {
   if (tensor.state == ContentState::kHashed || tensor.state == ContentState::kUndefined) return;
-  throw core::Error(
-      ErrorKind::kNotComparable,
+  throw core::not_comparable(
       fmt::format("{}: nothing is known of the values: {}", dump.location(), state_text(tensor)));
 }
 
@@ -260,9 +256,8 @@ std::string side_slot(const TensorRecord& tensor) {
 const TensorRecord& require_slot(const core::OpRecord& op, const std::string& text) {
   const bool input = text.starts_with("in:");
   if (!input && !text.starts_with("out:")) {
-    throw core::Error(core::ErrorKind::kUsage,
-                      "--tensor " + text + ": expected in:SLOT or out:SLOT",
-                      "for example --tensor out:0, or --tensor in:self");
+    throw core::usage_error("--tensor " + text + ": expected in:SLOT or out:SLOT",
+                            "for example --tensor out:0, or --tensor in:self");
   }
   const std::string slot = text.substr(text.find(':') + 1);
   const TensorRecord* found = find_slot(op, input ? TensorRole::kInput : TensorRole::kOutput, slot);
@@ -271,9 +266,8 @@ const TensorRecord& require_slot(const core::OpRecord& op, const std::string& te
   for (const TensorRecord& tensor : op.tensors) {
     slots += (slots.empty() ? "it has " : ", ") + escape_name(side_slot(tensor));
   }
-  throw core::Error(core::ErrorKind::kNotComparable,
-                    fmt::format("op {} has no tensor {}", op.index, text),
-                    slots.empty() ? "it has no tensors" : slots);
+  throw core::not_comparable(fmt::format("op {} has no tensor {}", op.index, text),
+                             slots.empty() ? "it has no tensors" : slots);
 }
 
 std::uint64_t TensorValues::count() const {
@@ -314,9 +308,8 @@ TensorValues read_values(const core::DumpSource& dump,
     values.stored =
         core::describe_slice(*slice, static_cast<std::uint64_t>(core::element_count(tensor.shape)));
     if (part) {
-      throw core::Error(core::ErrorKind::kNotComparable,
-                        "of this tensor only " + values.stored + " are stored",
-                        "leave out --slice, or record without dump.slice");
+      throw core::not_comparable("of this tensor only " + values.stored + " are stored",
+                                 "leave out --slice, or record without dump.slice");
     }
     dump.read_content(own, values.bytes);
     values.shape = own.shape;
@@ -324,9 +317,8 @@ TensorValues read_values(const core::DumpSource& dump,
     return values;
   }
   if (!hashed || !tensor.stored) {
-    throw core::Error(core::ErrorKind::kNotComparable,
-                      "the dump holds no values of this tensor: " + state_text(tensor),
-                      "record with dump.level \"tensor\"");
+    throw core::not_comparable("the dump holds no values of this tensor: " + state_text(tensor),
+                               "record with dump.level \"tensor\"");
   }
   if (part) values.chosen.emplace(tensor.shape, *part);
   dump.read_content(key, values.bytes);
@@ -379,9 +371,8 @@ std::uint64_t counterpart(const core::DumpSource& dump,
   const auto pairing = comparators::pair_records(dump, other);
   const std::uint32_t found = pairing.candidate_of[index];
   if (found != comparators::kUnmatched) return found;
-  throw core::Error(ErrorKind::kNotComparable,
-                    fmt::format("{} has no counterpart of op {}", other.location(), index),
-                    "name another operator with --op, or leave --against out");
+  throw core::not_comparable(fmt::format("{} has no counterpart of op {}", other.location(), index),
+                             "name another operator with --op, or leave --against out");
 }
 
 TensorAgainst compare_tensor(const core::DumpSource& dump,
@@ -627,16 +618,15 @@ ExportFormat export_format(const std::filesystem::path& file) {
   const auto* found = std::ranges::find(kFormats, ending, &FormatName::ending);
   if (found != kFormats.end()) return found->format;
   if (ending == ".pt" || ending == ".pth") {
-    throw core::Error(ErrorKind::kUsage,
-                      "--export " + file.string() + ": that format is Python's pickle",
-                      "export to .safetensors, which safetensors.torch.load_file() reads");
+    throw core::usage_error("--export " + file.string() + ": that format is Python's pickle",
+                            "export to .safetensors, which safetensors.torch.load_file() reads");
   }
   std::vector<std::string> endings;
   endings.reserve(kFormats.size());
   for (const FormatName& known : kFormats) endings.emplace_back(known.ending);
-  throw core::Error(ErrorKind::kUsage,
-                    "--export " + file.string() + ": the name says no format",
-                    near_hint(ending, endings, "it ends in .npy, .safetensors, .csv or .jsonl"));
+  throw core::usage_error(
+      "--export " + file.string() + ": the name says no format",
+      near_hint(ending, endings, "it ends in .npy, .safetensors, .csv or .jsonl"));
 }
 
 Dtype export_dtype(const std::string& name) {
@@ -646,8 +636,7 @@ Dtype export_dtype(const std::string& name) {
   for (const core::DtypeRow& row : core::kDtypes) {
     if (core::is_conversion_target(row.dtype)) names.emplace_back(row.name);
   }
-  throw core::Error(
-      ErrorKind::kUsage,
+  throw core::usage_error(
       "--as " + name + ": no values are converted to that",
       near_hint(name, names, "a floating dtype: float16, bfloat16, float32, float64 or float8_*"));
 }
@@ -689,9 +678,9 @@ void export_pair(const std::filesystem::path& file,
                  const TensorAgainst& pair,
                  const TensorQuery& query) {
   if (!pair.values || !pair.other_values) {
-    throw core::Error(ErrorKind::kNotComparable,
-                      file.string() + ": there are no two tensors to write: " + pair.difference,
-                      "record both with dump.level \"tensor\", or leave out --export");
+    throw core::not_comparable(
+        file.string() + ": there are no two tensors to write: " + pair.difference,
+        "record both with dump.level \"tensor\", or leave out --export");
   }
   write_lines(
       file,
@@ -729,9 +718,8 @@ void export_op(const std::filesystem::path& file,
     entries.push_back({side_slot(tensor), kept.back().view()});
   }
   if (entries.empty()) {
-    throw core::Error(ErrorKind::kNotComparable,
-                      fmt::format("the dump holds no values of op {}", op),
-                      "record with dump.level \"tensor\"");
+    throw core::not_comparable(fmt::format("the dump holds no values of op {}", op),
+                               "record with dump.level \"tensor\"");
   }
   write_safetensors(file, record, entries);
   log_info(fmt::format("wrote {}: {}", file.string(), format_count(entries.size(), "tensor")));
