@@ -15,7 +15,7 @@
 #include "cmd/manual/manual.h"
 #include "cmd/options/command.h"
 #include "cmd/options/command_line.h"
-#include "cmd/recording/recorder_place.h"
+#include "cmd/recording/kit.h"
 #include "cmd/recording/recorder_process.h"
 #include "cmd/render/color.h"
 #include "cmd/render/page.h"

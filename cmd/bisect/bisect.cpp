@@ -75,7 +75,6 @@ class Bisection {
     job.run.name = name;
     job.run.dump.level = plan_.level;
     job.dump = plan_.directory / name;
-    job.log = log_beside(job.dump);
     job.replace_existing = true;
     return job;
   }
@@ -201,11 +200,7 @@ class Bisection {
   }
 
   void clean_up() const {
-    const RecordingJob trial = job("trial", {});
-    if (result_.status == BisectStatus::kNotJudged) return;
-    store::discard_recording(trial.dump);
-    std::error_code ignored;
-    std::filesystem::remove(trial.log, ignored);
+    if (result_.status != BisectStatus::kNotJudged) discard_with_log(plan_.directory / "trial");
   }
 
   const BisectPlan& plan_;

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -22,8 +20,8 @@
 #include "cmd/options/command_line.h"
 #include "cmd/options/compare_options.h"
 #include "cmd/options/config_options.h"
+#include "cmd/recording/kit.h"
 #include "cmd/recording/output_lock.h"
-#include "cmd/recording/recorder_place.h"
 #include "cmd/recording/recorder_process.h"
 #include "cmd/recording/recording.h"
 #include "cmd/render/json/json_form.h"
@@ -249,11 +247,8 @@ void require_two_runs(const configs::Config& config) {
 
 /// @throws core::Error{kUsage} when what is there is no recording
 void clear(const BisectPlan& plan) {
+  for (const char* name : kRecordings) discard_with_log(plan.directory / name);
   std::error_code error;
-  for (const char* name : kRecordings) {
-    store::discard_recording(plan.directory / name);
-    std::filesystem::remove(log_beside(plan.directory / name), error);
-  }
   std::filesystem::remove(plan.directory / kBisectLogName, error);
 }
 
@@ -383,7 +378,7 @@ class BisectCommand final : public Command {
       require_no_recordings(bisect_plan);
     }
     BisectLog log(bisect_plan.directory / kBisectLogName, key_of(config, bisect_plan));
-    Progress progress(progress_style(globals, stderr_is_terminal(), &std::getenv), stderr);
+    Progress progress(globals);
     bisect_plan.options.progress = comparison_on(progress);
     const BisectResult result = bisect(bisect_plan, log, progress);
     progress.clear();
@@ -418,8 +413,7 @@ class BisectCommand final : public Command {
     RenderOptions options = render_options(globals, stdout_is_terminal());
     if (result.report) {
       options.logs = result.logs;
-      const std::vector<Report> reports{*result.report};
-      write_stdout(render_reports(reports, ReportStyle{format_, options}));
+      write_stdout(render_reports({&*result.report, 1}, {format_, options}));
     } else {
       write_stdout(format_ == "json" ? bisect_json(plan, result, options)
                                      : bisect_text(plan, result, options));

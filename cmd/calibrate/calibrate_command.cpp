@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -110,12 +108,6 @@ std::string noise_json(const configs::NoiseFloors& floors,
                      false);
 }
 
-void discard(const RecordingJob& job) {
-  store::discard_recording(job.dump);
-  std::error_code ignored;
-  std::filesystem::remove(job.log, ignored);
-}
-
 /// `repro-check calibrate`: how far runs of one configuration are apart by themselves.
 class CalibrateCommand final : public Command {
  public:
@@ -132,7 +124,7 @@ class CalibrateCommand final : public Command {
     const std::filesystem::path file = file_of(config);
     const OutputLock held(directory(config));
     const std::vector<RecordingJob> jobs = plan(config);
-    Progress progress(progress_style(globals, stderr_is_terminal(), &std::getenv), stderr);
+    Progress progress(globals);
     std::unique_ptr<core::DumpSource> first;
     std::unique_ptr<comparators::NoiseMeter> meter;
     std::vector<std::filesystem::path> places{jobs.front().dump};
@@ -142,7 +134,7 @@ class CalibrateCommand final : public Command {
       const auto as_first =
           meter ? estimate_from(jobs.front().run, jobs.front().dump, job.run) : std::nullopt;
       const RecordingResult recorded = record_where_it_fits(job, as_first, progress);
-      if (!recorded.totals) return report_failure(globals, recorded);
+      if (!recorded.totals) return report_failed_run(recorded, config_.file(), format_, globals);
       if (!meter) {
         first = store::open_dump(store::leading_dump(job.dump), places);
         expect_own(*first, job.dump);
@@ -153,7 +145,7 @@ class CalibrateCommand final : public Command {
       const auto again = store::open_dump(store::leading_dump(job.dump), places);
       expect_own(*again, job.dump);
       meter->add(*again, comparison_on(progress));
-      if (!keep_) discard(job);
+      if (!keep_) discard_with_log(job.dump);
     }
     progress.clear();
     configs::NoiseFloors floors = meter->floors();
@@ -188,7 +180,6 @@ class CalibrateCommand final : public Command {
       job.run = baseline;
       job.run.name = fmt::format("run-{}", i);
       job.dump = from_here(directory(config) / job.run.name);
-      job.log = log_beside(job.dump);
       job.replace_existing = force_;
       require_free(job);
       jobs.push_back(std::move(job));
@@ -210,16 +201,6 @@ class CalibrateCommand final : public Command {
     // What is made on the way to the dumps is there when the floors are written.
     if (output_) require_writable(file);
     return file;
-  }
-
-  [[nodiscard]] core::ExitCode report_failure(const GlobalOptions& globals,
-                                              const RecordingResult& failed) const {
-    const std::vector<Report> reports{failed_run_report({failed}, {})};
-    ReportStyle style{format_, render_options(globals, stdout_is_terminal())};
-    style.options.config_path = config_.file();
-    style.options.logs = {failed.log};
-    write_stdout(render_reports(reports, style));
-    return worst_exit(reports);
   }
 
   ConfigOptions config_ = group(&config_, true);

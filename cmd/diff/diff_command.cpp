@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -61,7 +59,7 @@ class DiffCommand final : public Command {
     if (ranks.empty() && candidates_.size() == 1 && report_.wants_lines()) {
       options.observer = lines.emplace().observer(report_.wants_all());
     }
-    Progress progress(progress_style(globals, stderr_is_terminal(), &std::getenv), stderr);
+    Progress progress(globals);
     options.progress = comparison_on(progress);
     progress.begin(1, 0, "");
     if (!ranks.empty()) return judge_all(ranks, options, progress, globals);

@@ -3,7 +3,6 @@
 
 #include <array>
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
@@ -86,7 +85,7 @@ class MakingCommand final : public Command {
 
   /// What cannot be read is a report, as it is for every verb.
   core::ExitCode run(const GlobalOptions& globals) override {
-    Progress progress(progress_style(globals, stderr_is_terminal(), &std::getenv), stderr);
+    Progress progress(globals);
     progress.begin(1, 0, "");
     try {
       const Json made = verb_.make(given_, progress);
@@ -306,7 +305,7 @@ class VerifyCommand final : public Command {
 
   core::ExitCode run(const GlobalOptions& globals) override {
     const References references(references_.begin(), references_.end());
-    Progress progress(progress_style(globals, stderr_is_terminal(), &std::getenv), stderr);
+    Progress progress(globals);
     core::ExitCode code = core::ExitCode::kReproducible;
     std::string text;
     Json document{

@@ -123,15 +123,14 @@ Found find_baselines(const GateCase& gate, const core::Digest& key) {
   Found found;
   std::vector<Candidate> allowed;
   for (const auto& file : baseline_files(gate.spec.baselines.directory)) {
-    if (!is_named(file, gate.name)) continue;
+    if (!is_named(file, gate.spec.baselines.name)) continue;
     Candidate candidate{from_here(file),
                         baselines::baseline_from_text(read_text_file(file), file.string())};
     const core::Digest its_key = candidate.baseline.platform.key();
-    if (candidate.baseline.gate != gate.name ||
+    if (candidate.baseline.gate != gate.spec.baselines.name ||
         baselines::file_name(candidate.baseline) != file.filename().string()) {
-      throw core::Error(core::ErrorKind::kDumpDamaged,
-                        file.string() + ": the file does not belong to its name",
-                        "files are named GATE-KEY.repro: give it its name back");
+      throw core::damaged_dump(file.string() + ": the file does not belong to its name",
+                               "files are named GATE-KEY.repro: give it its name back");
     }
     const std::string hex = core::to_hex(its_key);
     const bool is_allowed =
@@ -250,7 +249,7 @@ std::optional<std::filesystem::path> stored_dump(const GateCase& gate,
   std::string path = gate.spec.baselines.store;
   if (path.empty()) return std::nullopt;
   path = replaced(path, "{root}", core::to_hex(baseline.root));
-  path = replaced(path, "{gate}", gate.name);
+  path = replaced(path, "{gate}", gate.spec.baselines.name);
   path = replaced(path, "{key}", baselines::short_key(baseline.platform.key()));
   try {
     const auto dump = store::open_dump(path);
@@ -392,8 +391,8 @@ void write_pending(const GateCase& gate,
 }
 
 void note_orphans(const GateCase& gate, Report& report, GateOutcome& outcome) {
-  const auto orphans =
-      orphaned_files(baseline_files(gate.spec.baselines.directory), gate.name, gate.config);
+  const auto orphans = orphaned_files(
+      baseline_files(gate.spec.baselines.directory), gate.spec.baselines.name, gate.config);
   for (const auto& file : orphans) outcome.orphans.push_back(from_here(file).string());
   if (orphans.empty()) return;
   const std::string reason = outcome.orphans.front() + " belongs to no configuration";
@@ -426,7 +425,7 @@ void judge_whole(const GateCase& gate, std::vector<Report>& reports, GateOutcome
   std::optional<Baseline> folded;
   if (platform) {
     const std::string policy(configs::name_of(gate.options.spec.policy.kind));
-    const Baseline now = baselines::summarise(*dump, *platform, gate.name, policy);
+    const Baseline now = baselines::summarise(*dump, *platform, gate.spec.baselines.name, policy);
     folded = baselines::fold(now);
     if (outcome.runs_agree) {
       ask_baseline(gate, {*dump, now, *folded}, lead, outcome);
@@ -450,9 +449,8 @@ void judge_whole(const GateCase& gate, std::vector<Report>& reports, GateOutcome
 }
 
 core::Error refused(const std::filesystem::path& file, const std::string& why, std::string mend) {
-  return {core::ErrorKind::kUsage,
-          core::printable(file.string()) + " cannot be accepted: " + why,
-          std::move(mend)};
+  return core::usage_error(core::printable(file.string()) + " cannot be accepted: " + why,
+                           std::move(mend));
 }
 
 /// Why the files that the gate loads now are not those of the runs; empty where they are.
@@ -523,7 +521,7 @@ std::string age_text(const std::filesystem::path& file) {
 GateResult judge_gate(GateCase gate) {
   GateResult result;
   result.reports = std::move(gate.reports);
-  result.outcome.gate = gate.name;
+  result.outcome.gate = gate.spec.baselines.name;
   result.outcome.config = gate.config.string();
   result.outcome.runs = gate.dumps.size();
   result.outcome.attempt = attempt_of_job();
@@ -555,9 +553,8 @@ void remove_pending(const std::filesystem::path& directory, const std::string& g
     std::error_code error;
     std::filesystem::remove(file, error);
     if (!error) continue;
-    throw core::Error(core::ErrorKind::kIo,
-                      "cannot remove " + core::printable(file.string()) + ": " + error.message(),
-                      "it is of an earlier gate, and `gate accept` would take it");
+    throw core::io_error("cannot remove " + core::printable(file.string()) + ": " + error.message(),
+                         "it is of an earlier gate, and `gate accept` would take it");
   }
 }
 
@@ -615,7 +612,7 @@ std::string prune_baselines(const GatePlace& place, bool dry_run) {
        orphaned_files(baseline_files(place.baselines), place.name, place.config)) {
     std::error_code error;
     if (!dry_run) std::filesystem::remove(file, error);
-    if (error) throw core::Error(core::ErrorKind::kIo, "cannot remove " + file.string());
+    if (error) throw core::io_error("cannot remove " + file.string());
     text +=
         (dry_run ? "would remove " : "removed ") + core::printable(from_here(file).string()) + '\n';
   }

@@ -15,8 +15,7 @@ namespace repro_check::cmd {
 
 /// What a gate is to judge.
 struct GateCase {
-  std::string name;
-  configs::GateSpec spec;
+  configs::GateSpec spec;  ///< whose baselines have a directory and a name
   comparators::CompareOptions options;
   /// Of the runs; the first is what is compared with the baseline and may become one.
   std::vector<std::filesystem::path> dumps;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <limits>
 #include <optional>
@@ -137,7 +135,7 @@ class GateCommand final : public Command {
     std::vector<RunLog> logs;
     GateCase gate = gate_case(config ? &*config : nullptr);
     {
-      Progress progress(progress_style(globals, stderr_is_terminal(), &std::getenv), stderr);
+      Progress progress(globals);
       if (against_) {
         take_dumps(progress, gate);
       } else {
@@ -187,8 +185,7 @@ class GateCommand final : public Command {
       gate.spec = config->gate;
       gate.options = compare_options(config->compare);
     }
-    gate.name = gate_name(gate.spec.baselines);
-    gate.spec.baselines = baselines_spec(gate.spec.baselines);
+    gate.spec.baselines = baselines(gate.spec.baselines);
     gate.config = config_.file();
     if (against_) {
       gate.output = out_ ? *out_ : *against_;
@@ -206,7 +203,7 @@ class GateCommand final : public Command {
               Progress& progress,
               GateCase& gate,
               std::vector<RunLog>& logs) const {
-    remove_pending(gate.output, gate.name);
+    remove_pending(gate.output, gate.spec.baselines.name);
     // The values of a second pair of runs would be of another race.
     const bool digests_first = starts_with_digests(config) && config.gate.expected.empty();
     const std::vector<RecordingJob> jobs =
@@ -226,7 +223,7 @@ class GateCommand final : public Command {
     if (gate.dumps.size() < 2) {
       throw usage_error(*against_ + " holds fewer than two dumps", kAgainstWhat);
     }
-    remove_pending(gate.output, gate.name);
+    remove_pending(gate.output, gate.spec.baselines.name);
     gate.reports = judge_all(gate.dumps, gate.options, progress);
   }
 
@@ -240,29 +237,25 @@ class GateCommand final : public Command {
     return hold_alone({out_ ? *out_ : *against_});
   }
 
-  [[nodiscard]] configs::BaselinesSpec baselines_spec(const configs::BaselinesSpec& given) const {
-    configs::BaselinesSpec spec = given;
+  /// Of what a configuration says, and the flags over it.
+  [[nodiscard]] configs::BaselinesSpec baselines(configs::BaselinesSpec spec) const {
     if (baselines_) spec.directory = *baselines_;
-    return spec;
-  }
-
-  [[nodiscard]] std::string gate_name(const configs::BaselinesSpec& given) const {
     if (name_ && !configs::is_gate_name(*name_)) {
       throw usage_error(
           "--name " + *name_ + ": expected letters, digits, dots, dashes and underscores",
           "it is part of the names of files");
     }
-    if (name_) return *name_;
-    if (!given.name.empty()) return given.name;
+    if (name_) spec.name = *name_;
     const bool is_file = config_.given() && config_.file() != "-";
-    return is_file ? std::filesystem::path(config_.file()).stem().string() : "gate";
+    if (spec.name.empty()) {
+      spec.name = is_file ? std::filesystem::path(config_.file()).stem().string() : "gate";
+    }
+    return spec;
   }
 
   [[nodiscard]] GatePlace place(const configs::Config& config) const {
-    GatePlace place;
-    place.name = gate_name(config.gate.baselines);
-    place.baselines = baselines_spec(config.gate.baselines).directory;
-    place.config = config_.file();
+    const configs::BaselinesSpec spec = baselines(config.gate.baselines);
+    GatePlace place{spec.name, spec.directory, config_.file(), {}, {}};
     if (!config.runs.empty() && !config.runs.front().program) {
       place.model = config.runs.front().model.path;
       place.weights_from = config.runs.front().model.weights_from;

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <utility>
 
-#include "cmd/recording/recorder_place.h"
+#include "cmd/recording/kit.h"
 #include "cmd/recording/recorder_process.h"
 #include "cmd/render/json/json_form.h"
 #include "cmd/render/text.h"

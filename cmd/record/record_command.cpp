@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
-#include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -48,8 +46,7 @@ std::string summary_text(const RecordingResult& result, const std::string& forma
 
 void require_fixed_level(const configs::Config& config) {
   if (config.recording.level != configs::LevelChoice::kAuto) return;
-  throw core::Error(
-      core::ErrorKind::kUsage,
+  throw core::usage_error(
       "/dump/level: \"auto\" decides from two recordings what a second pair keeps, and "
       "`record` makes one",
       "add --set /dump/level=tensor (or digest, or stats), or use `repro-check run`");
@@ -81,7 +78,6 @@ class RecordCommand final : public Command {
     job.run = choose_run(config, run_name_);
     job.dump = std::filesystem::path(out_).lexically_normal();
     if (job.dump.filename().empty()) job.dump = job.dump.parent_path();
-    job.log = log_beside(job.dump);
     job.replace_existing = force_;
     require_free(job);
     const OutputLock beside(std::filesystem::absolute(job.dump).parent_path(),
@@ -91,7 +87,7 @@ class RecordCommand final : public Command {
     require_free(job);
     require_references({&job, 1});
 
-    Progress progress(progress_style(globals, stderr_is_terminal(), &std::getenv), stderr);
+    Progress progress(globals);
     progress.begin(1, 1, job.run.name);
     RecordingResult result = record_where_it_fits(job, {}, progress);
     result.summary.location = out_;
@@ -99,12 +95,7 @@ class RecordCommand final : public Command {
       write_stdout(summary_text(result, format_));
       return core::ExitCode::kReproducible;
     }
-    const std::vector<comparators::Report> reports{failed_run_report({result}, {})};
-    ReportStyle style{format_, render_options(globals, stdout_is_terminal())};
-    style.options.config_path = config_.file();
-    style.options.logs = {result.log};
-    write_stdout(render_reports(reports, style));
-    return worst_exit(reports);
+    return report_failed_run(result, config_.file(), format_, globals);
   }
 
  private:

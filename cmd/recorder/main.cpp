@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <chrono>
 #include <csignal>
 #include <cstddef>
@@ -28,6 +27,7 @@
 #include "configs/parser/config_parser.h"
 #include "core/error.h"
 #include "core/system/file_descriptor.h"
+#include "core/text/text.h"
 #include "core/trace/run_manifest.h"
 #include "dumpers/capture/settings/determinism.h"
 #include "dumpers/replay/replay.h"
@@ -40,9 +40,7 @@ namespace repro_check {
 
 namespace cmd {
 
-inline void describe(JsonWriter f, const core::EnvironmentFact& it) {
-  f MEMBER(name) MEMBER(value);
-}
+DESCRIBE(core::EnvironmentFact, MEMBER(name) MEMBER(value))
 
 inline void describe(JsonWriter f, const torchscript::MethodArgument& it) {
   f MEMBER(name) MEMBER(type) MEMBER(has_default) MEMBER(default_value);
@@ -50,17 +48,11 @@ inline void describe(JsonWriter f, const torchscript::MethodArgument& it) {
   f MEMBER(layer) MEMBER(dtype) MEMBER(shape) MEMBER(rows);
 }
 
-inline void describe(JsonWriter f, const torchscript::ModelDescription& it) {
-  f MEMBER(method) MEMBER(methods) MEMBER(arguments) MEMBER(dtype);
-}
-
-inline void describe(JsonWriter f, const torchscript::WeightDifference& it) {
-  f MEMBER(names) MEMBER(what) MEMBER(elements) MEMBER(differing);
-}
-
-inline void describe(JsonWriter f, const torchscript::WeightVersions& it) {
-  f MEMBER(names) MEMBER(different) MEMBER(obstacle) MEMBER(mend);
-}
+DESCRIBE(torchscript::ModelDescription,
+         MEMBER(method) MEMBER(methods) MEMBER(arguments) MEMBER(dtype))
+DESCRIBE(torchscript::WeightDifference,
+         MEMBER(names) MEMBER(what) MEMBER(elements) MEMBER(differing))
+DESCRIBE(torchscript::WeightVersions, MEMBER(names) MEMBER(different) MEMBER(obstacle) MEMBER(mend))
 
 }  // namespace cmd
 
@@ -89,9 +81,8 @@ class StatusChannel {
 std::string read_request(const std::filesystem::path& file) {
   std::ifstream in(file, std::ios::binary);
   if (!in) {
-    throw core::Error(core::ErrorKind::kUsage,
-                      file.string() + ": cannot be read",
-                      "a recorder is started by `repro-check run` or `repro-check record`");
+    throw core::usage_error(file.string() + ": cannot be read",
+                            "a recorder is started by `repro-check run` or `repro-check record`");
   }
   return {std::istreambuf_iterator<char>(in), {}};
 }
@@ -278,7 +269,7 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
                                                                             {"environment", 0},
                                                                             {"version", 0}}};
   const auto refuse = [](const std::string& why) -> core::Error {
-    return {core::ErrorKind::kUsage, why, kUsage};
+    return core::usage_error(why, kUsage);
   };
   CommandLine line;
   for (auto word = arguments.begin(); word != arguments.end(); ++word) {
@@ -293,10 +284,9 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
     } else if (option == "--method") {
       line.method = *word;
     } else if (option == "--status-fd") {
-      const char* end = word->data() + word->size();
-      if (std::from_chars(word->data(), end, line.status_descriptor).ptr != end) {
-        throw refuse("--status-fd takes a number, not " + *word);
-      }
+      const auto number = core::parse_number<int>(*word);
+      if (!number) throw refuse("--status-fd takes a number, not " + *word);
+      line.status_descriptor = *number;
     } else {
       throw refuse(option + ": there is no such option");
     }
@@ -354,7 +344,7 @@ void install_termination(int descriptor) {
 
 core::Error as_error(const std::exception& exception) {
   if (const auto* error = dynamic_cast<const core::Error*>(&exception)) return *error;
-  return {core::ErrorKind::kInternal, std::string("unexpected: ") + exception.what()};
+  return core::internal_error(std::string("unexpected: ") + exception.what());
 }
 
 int fail(const std::exception& exception, StatusChannel* status) {

@@ -1,10 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/recording/kit.h"
 
+#include <elf.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <initializer_list>
+#include <map>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <system_error>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 #include "core/error.h"
 
@@ -13,17 +25,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<fs::path> libexec_places() {
-  return places_beside("REPRO_CHECK_LIBEXEC", {"../libexec/repro-check"});
+bool is_set(const char* variable) {
+  const char* value = std::getenv(variable);
+  return value != nullptr && *value != '\0';
 }
 
-}  // namespace
-
+/// Where what belongs to this program is looked for: what the variable names alone if that is set;
+/// otherwise these places, as they lie from this program's own folder.
 std::vector<fs::path> places_beside(const char* variable,
                                     std::initializer_list<const char*> beside) {
-  if (const char* named = std::getenv(variable); named != nullptr && *named != '\0') {
-    return {named};
-  }
+  if (is_set(variable)) return {std::getenv(variable)};
   std::error_code error;
   const fs::path self = fs::read_symlink("/proc/self/exe", error);
   std::vector<fs::path> places;
@@ -33,6 +44,18 @@ std::vector<fs::path> places_beside(const char* variable,
   return places;
 }
 
+std::string listed(const std::vector<fs::path>& files) {
+  std::string text;
+  for (const fs::path& file : files) text += (text.empty() ? "" : ", ") + file.string();
+  return text;
+}
+
+std::vector<fs::path> libexec_places() {
+  return places_beside("REPRO_CHECK_LIBEXEC", {"../libexec/repro-check"});
+}
+
+/// The folder of what is loaded into programs, its Python side, and the kit: what probe and
+/// recorder are built of at first use.
 std::optional<fs::path> find_libexec() {
   for (const fs::path& place : libexec_places()) {
     std::error_code ignored;
@@ -41,20 +64,8 @@ std::optional<fs::path> find_libexec() {
   return std::nullopt;
 }
 
-fs::path require_libexec() {
-  if (auto found = find_libexec()) return *found;
-  std::string looked;
-  for (const fs::path& place : libexec_places()) {
-    looked += (looked.empty() ? "" : ", ") + place.string();
-  }
-  throw core::Error(
-      core::ErrorKind::kUsage,
-      "what is loaded into programs is not there, so none can be recorded (looked in " + looked +
-          ")",
-      "install repro-check whole, or point REPRO_CHECK_LIBEXEC at the folder that "
-      "holds python/sitecustomize.py");
-}
-
+/// What a program said; empty where it cannot be started.
+/// @throws core::Error{kInterrupted}
 std::string answer_of(const RecorderCall& call) {
   try {
     return ask_aloud(call);
@@ -64,10 +75,18 @@ std::string answer_of(const RecorderCall& call) {
   }
 }
 
+/// Asks repro_check_kit.py for what fits the PyTorch of an interpreter; what has to be built is, as
+/// a line on stderr says.
+/// @param folder    find_libexec()
+/// @param asked     the interpreter, and the environment it is started in
+/// @param product   `probe`, `recorder`, or `kept`: the recorder if it was built before
+/// @param libtorch  libtorch_cpu.so of a program without Python
+/// @return empty where there is no such interpreter, or it has no PyTorch
+/// @throws core::Error{kUsage} when there can be none, saying what to do; core::Error{kInterrupted}
 fs::path ask_kit(const fs::path& folder,
                  const ProcessPlan& asked,
                  const char* product,
-                 const fs::path& libtorch) {
+                 const fs::path& libtorch = {}) {
   RecorderCall call{asked};
   call.arguments = {(folder / "python" / "repro_check_kit.py").string(), product, folder.string()};
   if (!libtorch.empty()) call.arguments.push_back(libtorch.string());
@@ -78,8 +97,229 @@ fs::path ask_kit(const fs::path& folder,
   std::getline(answer, what, '\0');
   std::getline(answer, text, '\0');
   std::getline(answer, mend, '\0');
-  if (what == "refused") throw core::Error(core::ErrorKind::kUsage, text, mend);
+  if (what == "refused") throw core::usage_error(text, mend);
   return what == "file" ? fs::path(text) : fs::path();
+}
+
+constexpr const char* kVariable = "REPRO_CHECK_RECORDER";
+
+std::vector<fs::path> recorder_places() {
+  return places_beside(kVariable,
+                       {"repro-check-recorder", "../libexec/repro-check/repro-check-recorder"});
+}
+
+bool can_run(const fs::path& file) {
+  std::error_code ignored;
+  return fs::is_regular_file(file, ignored) && ::access(file.c_str(), X_OK) == 0;
+}
+
+std::optional<fs::path> first_that_runs(const std::vector<fs::path>& places) {
+  for (const fs::path& place : places) {
+    if (can_run(place)) return place;
+  }
+  return std::nullopt;
+}
+
+/// Whose PyTorch a model is run with, in the order in which a person would look for it.
+std::vector<fs::path> interpreters() {
+  std::vector<fs::path> found;
+  std::error_code error;
+  const fs::path prefix = fs::read_symlink("/proc/self/exe", error).parent_path().parent_path();
+  for (const char* mark : {"pyvenv.cfg", "conda-meta"}) {
+    if (!error && fs::exists(prefix / mark, error)) found.push_back(prefix / "bin" / "python3");
+  }
+  if (is_set("VIRTUAL_ENV")) {
+    fs::path active = fs::path(std::getenv("VIRTUAL_ENV")) / "bin" / "python3";
+    if (found.empty() || found.front() != active) found.push_back(std::move(active));
+  }
+  found.emplace_back("python3");
+  return found;
+}
+
+/// Of the first interpreter that has a PyTorch.
+/// @param product  `recorder`, or `kept` if it is not to be built
+std::optional<fs::path> recorder_of_the_kit(const char* product) {
+  const std::optional<fs::path> folder = find_libexec();
+  if (is_set(kVariable) || !folder) return std::nullopt;
+  for (const fs::path& interpreter : interpreters()) {
+    fs::path file = ask_kit(*folder, {interpreter, {}}, product);
+    if (!file.empty()) return file;
+  }
+  return std::nullopt;
+}
+
+bool is_python(const fs::path& file) {
+  constexpr std::string_view kName = "python";
+  const std::string name = file.filename().string();
+  return name.starts_with(kName) &&
+         name.find_first_not_of("0123456789.", kName.size()) == std::string::npos;
+}
+
+/// The file that a shell in the program's place would run.
+fs::path found_in_path(const ProcessPlan& program) {
+  const fs::path here = program.cwd.empty() ? fs::current_path() : program.cwd;
+  if (program.program.has_parent_path()) return here / program.program;
+  const std::string path = variable_of(program, "PATH");
+  for (std::size_t begin = 0; begin <= path.size();) {
+    const std::size_t end = std::min(path.find(':', begin), path.size());
+    fs::path file = here / path.substr(begin, end - begin) / program.program;
+    if (::access(file.c_str(), X_OK) == 0) return file;
+    begin = end + 1;
+  }
+  return {};
+}
+
+/// Of a Python script that is started as a program; else empty.
+fs::path interpreter_in(const fs::path& script) {
+  constexpr std::string_view kMark = "#!";
+  constexpr std::size_t kLongest = 256;
+  std::string line(kLongest, '\0');
+  std::ifstream stream(script, std::ios::binary);
+  stream.read(line.data(), kLongest);
+  line.resize(static_cast<std::size_t>(stream.gcount()));
+  line.resize(std::min(line.find('\n'), line.size()));
+  if (!line.starts_with(kMark)) return {};
+  constexpr std::string_view kSpace = " \t";
+  const std::size_t begin = line.find_first_not_of(kSpace, kMark.size());
+  if (begin == std::string::npos) return {};
+  const std::size_t end = std::min(line.find_first_of(kSpace, begin), line.size());
+  fs::path first = line.substr(begin, end - begin);
+  const std::size_t next = line.find_first_not_of(kSpace, end);
+  // `#!/usr/bin/env python3`
+  if (first.filename() != "env" || next == std::string::npos) return first;
+  return line.substr(next, line.find_first_of(kSpace, next) - next);
+}
+
+fs::path interpreter_of(const ProcessPlan& program) {
+  fs::path file = found_in_path(program);
+  if (is_python(program.program)) return file;
+  fs::path named = interpreter_in(file);
+  if (!is_python(named)) named.clear();
+  return named;
+}
+
+/// The loader that a dynamic program names; else empty.
+fs::path loader_of(const fs::path& program) {
+  constexpr Elf64_Xword kLongest = 4096;
+  std::ifstream stream(program, std::ios::binary);
+  const auto read = [&](auto& into) {
+    return static_cast<bool>(stream.read(reinterpret_cast<char*>(&into), sizeof into));
+  };
+  Elf64_Ehdr header{};
+  if (!read(header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
+      header.e_ident[EI_CLASS] != ELFCLASS64) {
+    return {};
+  }
+  for (std::size_t i = 0; i < header.e_phnum; ++i) {
+    Elf64_Phdr segment{};
+    stream.seekg(static_cast<std::streamoff>(header.e_phoff + i * sizeof segment));
+    if (!read(segment)) return {};
+    if (segment.p_type != PT_INTERP || segment.p_filesz > kLongest) continue;
+    std::string name(segment.p_filesz, '\0');
+    stream.seekg(static_cast<std::streamoff>(segment.p_offset));
+    stream.read(name.data(), static_cast<std::streamsize>(name.size()));
+    return name.c_str();
+  }
+  return {};
+}
+
+/// The LibTorch that the loader would give the program; empty where that is linked to none.
+fs::path libtorch_of(const ProcessPlan& program) {
+  const fs::path file = found_in_path(program);
+  const fs::path loader = loader_of(file);
+  if (loader.empty()) return {};
+  RecorderCall call{program};
+  call.program = loader;
+  call.arguments = {"--list", file.string()};
+  // `libtorch_cpu.so => /usr/lib/libtorch_cpu.so (0x0000...)`
+  const std::string listed = answer_of(call);
+  const std::size_t name = listed.find("libtorch_cpu.so");
+  const std::size_t begin = listed.find('/', name);
+  const std::size_t end = listed.find(" (0x", name);
+  if (begin >= end || listed.find('\n', name) < end) return {};
+  return listed.substr(begin, end - begin);
+}
+
+/// The probe that fits; empty where the interpreter gave no answer.
+fs::path ask_interpreter(const fs::path& folder,
+                         const ProcessPlan& program,
+                         const fs::path& interpreter,
+                         const fs::path& libtorch) {
+  ProcessPlan asked = program;
+  asked.program = interpreter;
+  return ask_kit(folder, asked, "probe", libtorch);
+}
+
+std::optional<fs::path> find_probe(const fs::path& folder, const ProcessPlan& program) {
+  if (const fs::path interpreter = interpreter_of(program); !interpreter.empty()) {
+    ask_interpreter(folder, program, interpreter, {});
+    return std::nullopt;
+  }
+  const fs::path libtorch = libtorch_of(program);
+  if (libtorch.empty()) return std::nullopt;
+  if (folder.string().find_first_of(" :") != std::string::npos) {
+    throw core::usage_error(
+        "nothing in " + folder.string() + " can be preloaded: its path has a space or a colon",
+        "install repro-check in another place");
+  }
+  fs::path probe = ask_interpreter(folder, program, "python3", libtorch);
+  if (!probe.empty()) return probe;
+  throw core::usage_error(
+      "python3, which has to be in the program's PATH, gave no probe for " + libtorch.string(),
+      "see what it said above");
+}
+
+}  // namespace
+
+fs::path require_libexec() {
+  if (auto found = find_libexec()) return *found;
+  throw core::usage_error(
+      "what is loaded into programs is not there, so none can be recorded (looked in " +
+          listed(libexec_places()) + ")",
+      "install repro-check whole, or point REPRO_CHECK_LIBEXEC at the folder that "
+      "holds python/sitecustomize.py");
+}
+
+std::optional<fs::path> find_recorder() {
+  if (auto there = first_that_runs(recorder_places())) return there;
+  try {
+    return recorder_of_the_kit("kept");
+  } catch (const core::Error& error) {
+    if (error.kind() != core::ErrorKind::kUsage) throw;
+    return std::nullopt;
+  }
+}
+
+fs::path require_recorder(const std::optional<fs::path>& named) {
+  if (named) {
+    if (can_run(*named)) return *named;
+    throw core::usage_error("recorder " + named->string() + " cannot be run",
+                            "\"recorder\" names the file of a repro-check-recorder");
+  }
+  if (auto there = first_that_runs(recorder_places())) return *there;
+  // A command with many runs asks the interpreters once.
+  static std::optional<fs::path> built;
+  if (!built) built = recorder_of_the_kit("recorder");
+  if (built) return *built;
+  const std::string asked =
+      is_set(kVariable) ? "" : ", and no PyTorch to build one for: asked " + listed(interpreters());
+  throw core::usage_error(
+      "there is no recorder, so nothing can be recorded (looked for " + listed(recorder_places()) +
+          ")" + asked,
+      "install PyTorch beside repro-check, or activate an environment that has it, or "
+      "install the package repro-check-recorder, or build with "
+      "-DREPRO_CHECK_WITH_TORCH=ON, or point REPRO_CHECK_RECORDER at a "
+      "repro-check-recorder; diff, exec, inspect and validate work without");
+}
+
+std::optional<fs::path> prepare_probe(const fs::path& folder, const ProcessPlan& program) {
+  // A command that runs a program several times starts its interpreter for this once.
+  using Asked = std::tuple<fs::path, fs::path, decltype(program.environment)>;
+  static std::map<Asked, std::optional<fs::path>> answers;
+  const Asked asked(program.program, program.cwd, program.environment);
+  const auto known = answers.find(asked);
+  return known != answers.end() ? known->second
+                                : answers.emplace(asked, find_probe(folder, program)).first->second;
 }
 
 }  // namespace repro_check::cmd

@@ -2,41 +2,43 @@
 #pragma once
 
 #include <filesystem>
-#include <initializer_list>
 #include <optional>
-#include <vector>
 
 #include "cmd/recording/recorder_process.h"
 
 namespace repro_check::cmd {
 
-/// Where what belongs to this program is looked for: what the variable names alone if that is set;
-/// otherwise these places, as they lie from this program's own folder.
-std::vector<std::filesystem::path> places_beside(const char* variable,
-                                                 std::initializer_list<const char*> beside);
+// What records: the recorder of models, and the probe of programs. Both lie beside this program, or
+// are built of the kit at first use.
 
-/// The folder of what is loaded into programs, its Python side, and the kit: what probe and
-/// recorder are built of at first use.
-std::optional<std::filesystem::path> find_libexec();
+/// A recorder that is there: the first that can be run of what REPRO_CHECK_RECORDER names, or else
+/// of those beside this program and where an installation puts it; then what require_recorder() has
+/// built at an earlier use.
+std::optional<std::filesystem::path> find_recorder();
 
+/// The same, or one that is built now, against the PyTorch of the first that has one: the virtual
+/// environment that this program is installed in, the active one ($VIRTUAL_ENV), `python3` of PATH.
+/// @param named  a recorder named in the configuration, which then is the only candidate
+/// @throws core::Error{kUsage} saying where it was looked for, or why it cannot be built, and how
+/// to
+///         get one; core::Error{kInterrupted}
+std::filesystem::path require_recorder(const std::optional<std::filesystem::path>& named);
+
+/// The folder of what is loaded into programs, its Python side, and the kit.
 /// @throws core::Error{kUsage} when there is none, saying where it was looked for
 std::filesystem::path require_libexec();
 
-/// Asks repro_check_kit.py for what fits the PyTorch of an interpreter; what has to be built is, as
-/// a line on stderr says.
-/// @param folder    find_libexec()
-/// @param asked     the interpreter, and the environment it is started in
-/// @param product   `probe`, `recorder`, or `kept`: the recorder if it was built before
-/// @param libtorch  libtorch_cpu.so of a program without Python
-/// @return empty where there is no such interpreter, or it has no PyTorch
-/// @throws core::Error{kUsage} when there can be none, saying what to do; core::Error{kInterrupted}
-std::filesystem::path ask_kit(const std::filesystem::path& folder,
-                              const ProcessPlan& asked,
-                              const char* product,
-                              const std::filesystem::path& libtorch = {});
-
-/// What a program said; empty where it cannot be started.
-/// @throws core::Error{kInterrupted}
-std::string answer_of(const RecorderCall& call);
+/// Sees to it that there is a probe for the PyTorch of the program's interpreter, which is asked
+/// without importing it; one that has to be built is, as a line on stderr says. Where the command
+/// is none of which the interpreter can be told (a script of a shell, a launcher), nothing is done:
+/// its Python processes see to it themselves. The same for a program that is linked to LibTorch, by
+/// the python3 of its PATH.
+/// @param folder   require_libexec()
+/// @param program  with the environment that it will have, ours not yet in it
+/// @return the probe, where it is the program itself that has to load it
+/// @throws core::Error{kUsage} when there can be no probe, saying what to do;
+///         core::Error{kInterrupted}
+std::optional<std::filesystem::path> prepare_probe(const std::filesystem::path& folder,
+                                                   const ProcessPlan& program);
 
 }  // namespace repro_check::cmd

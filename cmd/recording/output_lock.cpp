@@ -64,17 +64,16 @@ std::string describe_holder(ino_t inode) {
 }
 
 core::Error held(const fs::path& directory, ino_t inode) {
-  return {
-      core::ErrorKind::kUsage,
+  return core::usage_error(
       fmt::format(
           "{}: {} is writing there", core::printable(directory.string()), describe_holder(inode)),
-      "wait until it has ended, or give each command a directory of its own with --out"};
+      "wait until it has ended, or give each command a directory of its own with --out");
 }
 
 core::Error cannot_create(const fs::path& directory, const std::error_code& why) {
-  return {core::ErrorKind::kUsage,
-          "cannot create directory " + core::printable(directory.string()) + ": " + why.message(),
-          "choose another directory with --out"};
+  return core::usage_error(
+      "cannot create directory " + core::printable(directory.string()) + ": " + why.message(),
+      "choose another directory with --out");
 }
 
 /// Network and other file systems may know no lock of this kind, or none on a directory.

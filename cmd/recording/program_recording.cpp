@@ -20,7 +20,6 @@
 
 #include "cmd/recording/kit.h"
 #include "cmd/recording/output_lock.h"
-#include "cmd/recording/probe.h"
 #include "cmd/recording/writer_options.h"
 #include "cmd/render/json/json_form.h"
 #include "cmd/render/text.h"

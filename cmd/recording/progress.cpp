@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <string_view>
 
 #include "cmd/render/text.h"
+#include "cmd/terminal/output.h"
 
 namespace repro_check::cmd {
 namespace {
@@ -50,6 +52,9 @@ ProgressStyle progress_style(const GlobalOptions& globals,
   const bool live = is_terminal && !dumb && !is_set(read_variable, "CI");
   return live ? ProgressStyle::kLive : ProgressStyle::kLines;
 }
+
+Progress::Progress(const GlobalOptions& globals)
+    : Progress(progress_style(globals, stderr_is_terminal(), &std::getenv), stderr) {}
 
 void Progress::begin(std::size_t position, std::size_t total, const std::string& name) {
   clear();

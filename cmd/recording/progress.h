@@ -37,6 +37,8 @@ class Progress : core::Pinned {
 
   /// @param stream  borrowed
   Progress(ProgressStyle style, std::FILE* stream) : style_(style), stream_(stream) {}
+  /// On stderr, as a command shows it.
+  explicit Progress(const GlobalOptions& globals);
   ~Progress() { clear(); }
 
   /// @param position, total  1-based; total 0 leaves the counter out

@@ -55,10 +55,7 @@ class StatusChannel {
     if (on_progress_) on_progress_(progress_);
   }
 
-  RecorderOutcome take() && {
-    outcome_.last_phase = progress_.phase;
-    return std::move(outcome_);
-  }
+  RecorderOutcome take() && { return std::move(outcome_); }
 
  private:
   void handle(const std::string& line) {
@@ -84,7 +81,7 @@ class StatusChannel {
 };
 
 core::Error failed(const std::string& what) {
-  return {core::ErrorKind::kUsage, what + ": " + std::strerror(errno)};
+  return core::usage_error(what + ": " + std::strerror(errno));
 }
 
 /// At 10 or above, so that it is never in the way of 0 to 3 in the child.
@@ -426,7 +423,6 @@ RecorderOutcome run_recorder(const RecorderCall& call,
   RecorderCall recording = call;
   recording.arguments.insert(recording.arguments.end(),
                              {"--status-fd", std::to_string(kStatusDescriptor)});
-  const Clock::time_point start = Clock::now();
   StatusChannel channel(on_progress);
   const core::FileDescriptor output = open_log(log);
   const Ending ending = run_child(
@@ -440,7 +436,6 @@ RecorderOutcome run_recorder(const RecorderCall& call,
   remove_if_empty(log);
   throw_if_interrupted();
   RecorderOutcome outcome = std::move(channel).take();
-  outcome.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   if (ending.too_slow && !outcome.failure) {
     judge_timeout(*call.timeout, outcome);
   } else {

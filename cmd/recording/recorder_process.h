@@ -37,8 +37,6 @@ struct RecorderOutcome {
   std::optional<RecorderFailure> failure;
   std::vector<RecorderOutput> outputs;  ///< when the request asks for them
   std::string signal;                   ///< `SIGSEGV` when a signal killed it
-  std::string last_phase;
-  double seconds = 0;
 };
 
 /// A program with what it is to be told.

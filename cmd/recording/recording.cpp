@@ -17,7 +17,6 @@
 #include "cmd/recording/kit.h"
 #include "cmd/recording/output_lock.h"
 #include "cmd/recording/program_recording.h"
-#include "cmd/recording/recorder_place.h"
 #include "cmd/recording/recorder_process.h"
 #include "cmd/terminal/logging.h"
 #include "cmd/terminal/output.h"
@@ -217,19 +216,21 @@ void require_free_aside(const RecordingJob& job) {
   if (job.replace_aside) store::require_discardable(aside.dump);
 }
 
-void discard_aside(const RecordingJob& job) {
-  if (!job.replace_aside) return;
-  const std::filesystem::path aside = digest_directory(job.dump);
-  store::discard_recording(aside);
+void discard_with_log(const std::filesystem::path& dump) {
+  store::discard_recording(dump);
   std::error_code ignored;
-  std::filesystem::remove(log_beside(aside), ignored);
+  std::filesystem::remove(log_beside(dump), ignored);
+}
+
+void discard_aside(const RecordingJob& job) {
+  if (job.replace_aside) discard_with_log(digest_directory(job.dump));
 }
 
 void set_aside(const RecordingJob& job) {
   const std::filesystem::path aside = digest_directory(job.dump);
   std::error_code error;
-  if (std::filesystem::exists(job.log, error)) {
-    std::filesystem::rename(job.log, log_beside(aside), error);
+  if (std::filesystem::exists(job.log(), error)) {
+    std::filesystem::rename(job.log(), log_beside(aside), error);
   }
   if (!error) std::filesystem::rename(job.dump, aside, error);
   if (!error) return note_own_moved(job.dump, aside);
@@ -242,28 +243,28 @@ RecordingResult record(const RecordingJob& job, Progress& progress) {
   RecordingResult result;
   result.summary.name = job.run.name;
   result.summary.location = job.dump.string();
-  create_parent(std::filesystem::absolute(job.log).parent_path(), job.dump);
+  create_parent(std::filesystem::absolute(job.log()).parent_path(), job.dump);
 
   configs::RecordRequest asked = job;
   asked.dump = std::filesystem::absolute(job.dump);
   asked.found_environment = found_environment(job.run);
   const auto on_progress = [&](const RecorderProgress& state) { progress.update(state); };
-  RecorderOutcome outcome = job.run.program ? record_program(asked, job.log, on_progress)
-                                            : record_model(asked, job.log, on_progress);
+  RecorderOutcome outcome = job.run.program ? record_program(asked, job.log(), on_progress)
+                                            : record_model(asked, job.log(), on_progress);
   progress.clear();
   if (!job.bare) take_ownership(job, outcome);
   const bool is_usage = outcome.failure && outcome.failure->kind == core::ErrorKind::kUsage;
   if (!is_usage) progress.end(outcome.totals);
 
   std::error_code ignored;
-  if (std::filesystem::exists(job.log, ignored)) {
-    result.log = {job.log.string(), last_line(job.log)};
+  if (std::filesystem::exists(job.log(), ignored)) {
+    result.log = {job.log().string(), last_line(job.log())};
   }
   result.totals = outcome.totals;
   result.outputs = outcome.outputs;
   if (is_usage) {
     // What it printed is the message that follows; a log would be all that is left of the attempt.
-    std::filesystem::remove(job.log, ignored);
+    std::filesystem::remove(job.log(), ignored);
     throw core::usage_error("run \"" + job.run.name + "\": " + outcome.failure->message,
                             outcome.failure->hint);
   }

@@ -16,12 +16,16 @@
 
 namespace repro_check::cmd {
 
+/// Where the process that records into `dump` prints: `<dump>.log`.
+std::filesystem::path log_beside(std::filesystem::path dump);
+
 /// One run to be recorded in a process of its own. What that is asked for stands in it as it will
 /// be sent, but for the place of the dump, which is as a person typed it.
 struct RecordingJob : configs::RecordRequest {
-  std::filesystem::path log;   ///< what the recorder's process prints
   bool replace_aside = false;  ///< what is in digest_directory()
 
+  /// What the recorder's process prints.
+  [[nodiscard]] std::filesystem::path log() const { return log_beside(dump); }
   /// Whether a dump in that place is of this job: the dump itself, or that of a rank in it.
   [[nodiscard]] bool made(const std::filesystem::path& place) const {
     return place == dump || place.parent_path() == dump;
@@ -54,15 +58,16 @@ void require_free(const RecordingJob& job);
 ///         would refer to a dump that a later run replaces; otherwise as store::open_dump()
 void require_references(std::span<const RecordingJob> jobs);
 
-/// Where the process that records into `dump` prints: `<dump>.log`.
-std::filesystem::path log_beside(std::filesystem::path dump);
-
 /// Where the dump of a first, digests-only recording is kept when a second one takes its place:
 /// `<dump>.digest`.
 std::filesystem::path digest_directory(std::filesystem::path dump);
 
 /// The same as require_free(), for digest_directory().
 void require_free_aside(const RecordingJob& job);
+
+/// Removes a recording and its log.
+/// @throws core::Error{kUsage} when it is no recording, core::Error{kIo}
+void discard_with_log(const std::filesystem::path& dump);
 
 /// Removes what an older run has left in digest_directory(), with its log, if the job may replace
 /// it.

@@ -227,7 +227,6 @@ class Measurement : core::Pinned {
  public:
   explicit Measurement(RecordingJob job) : job_(std::move(job)) {
     job_.dump += ".measure";
-    job_.log = log_beside(job_.dump);
     job_.run.dump.level = core::DumpLevel::kDigest;
     job_.run.dump.keep_ops.clear();
     job_.replace_existing = false;
@@ -235,10 +234,8 @@ class Measurement : core::Pinned {
     store::discard_recording(job_.dump);
   }
   ~Measurement() {
-    std::error_code ignored;
-    fs::remove(job_.log, ignored);
     try {
-      store::discard_recording(job_.dump);
+      discard_with_log(job_.dump);
     } catch (const std::exception& error) {
       log_debug(std::string("a measurement is left: ") + error.what());
     }

@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "cmd/inspect/inspect_tensor.h"
+#include "cmd/recording/kit.h"
 #include "cmd/recording/output_lock.h"
-#include "cmd/recording/recorder_place.h"
 #include "cmd/recording/recorder_process.h"
 #include "cmd/terminal/output.h"
 #include "core/error.h"
@@ -72,8 +72,7 @@ std::string_view answer_line(std::string_view text) {
 /// A recorder that executes with other kernels than it was started for says nothing about those.
 void require_isa(const std::string& isa, const std::string& used) {
   if (isa.empty() || used == isa || used == "unknown") return;
-  throw core::Error(
-      core::ErrorKind::kRunFailed,
+  throw core::run_failed(
       fmt::format("--isa {}: the recorder executed with the kernels of {}", isa, used),
       "this processor or build has no such kernels: take default, avx2 or avx512");
 }

@@ -218,7 +218,7 @@ std::string replay_json(const ReplayFindings& findings, bool pretty) {
 }
 
 [[noreturn]] void reject(const std::string& message, const std::string& hint) {
-  throw core::Error(core::ErrorKind::kUsage, message, hint);
+  throw core::usage_error(message, hint);
 }
 
 constexpr unsigned kMostCalls = 100'000;

@@ -41,9 +41,8 @@ ReplayQuestion parse_question(std::string_view text) {
     question.how.op = question.recorded.op;
     return question;
   } catch (const std::exception& error) {
-    throw core::Error(core::ErrorKind::kUsage,
-                      fmt::format("no request to replay: {}", error.what()),
-                      "a recorder is started by the `repro-check replay` of its own version");
+    throw core::usage_error(fmt::format("no request to replay: {}", error.what()),
+                            "a recorder is started by the `repro-check replay` of its own version");
   }
 }
 
@@ -55,9 +54,8 @@ ReplayAnswer parse_answer(std::string_view line) {
     describe(JsonReader(Json::parse(line)), answer);
     return answer;
   } catch (const std::exception& error) {
-    throw core::Error(core::ErrorKind::kRunFailed,
-                      fmt::format("the recorder's answer cannot be read: {}", error.what()),
-                      "use the recorder that belongs to this repro-check");
+    throw core::run_failed(fmt::format("the recorder's answer cannot be read: {}", error.what()),
+                           "use the recorder that belongs to this repro-check");
   }
 }
 

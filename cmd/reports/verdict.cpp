@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "cmd/recording/output_lock.h"
+#include "cmd/recording/recording.h"
 #include "cmd/render/render.h"
 #include "cmd/terminal/output.h"
 #include "comparators/compare.h"
@@ -48,6 +49,11 @@ struct Side {
   std::unique_ptr<core::DumpSource> dump;
   std::optional<core::Error> error;
 };
+
+core::ExitCode print(const Report& report, const ReportStyle& style) {
+  write_stdout(render_reports({&report, 1}, style));
+  return worst_exit({&report, 1});
+}
 
 /// Half a recording is never taken for a whole one, unless that is asked for.
 void expect_whole(const core::DumpSource& dump) {
@@ -226,9 +232,17 @@ core::ExitCode report_unreadable(const std::filesystem::path& dump,
                                  const GlobalOptions& globals) {
   const auto report = unreadable_dump(dump, error);
   if (!report) throw core::Error(error);
-  write_stdout(
-      render_reports({&*report, 1}, {format, render_options(globals, stdout_is_terminal())}));
-  return worst_exit({&*report, 1});
+  return print(*report, {format, render_options(globals, stdout_is_terminal())});
+}
+
+core::ExitCode report_failed_run(const RecordingResult& failed,
+                                 const std::string& config,
+                                 const std::string& format,
+                                 const GlobalOptions& globals) {
+  ReportStyle style{format, render_options(globals, stdout_is_terminal())};
+  style.options.config_path = config;
+  style.options.logs = {failed.log};
+  return print(failed_run_report({failed}, {}), style);
 }
 
 }  // namespace repro_check::cmd

@@ -16,6 +16,8 @@
 
 namespace repro_check::cmd {
 
+struct RecordingResult;
+
 /// How two dumps are opened.
 struct OpenOptions {
   /// Take dumps that are partial, or unfinished recordings, for as far as they go.
@@ -67,6 +69,13 @@ std::string render_reports(std::span<const Report> reports, const ReportStyle& s
 /// @throws `error` again when it is not about a dump
 core::ExitCode report_unreadable(const std::filesystem::path& dump,
                                  const core::Error& error,
+                                 const std::string& format,
+                                 const GlobalOptions& globals);
+
+/// The same of a command's one run that failed.
+/// @param config  as the user typed it
+core::ExitCode report_failed_run(const RecordingResult& failed,
+                                 const std::string& config,
                                  const std::string& format,
                                  const GlobalOptions& globals);
 

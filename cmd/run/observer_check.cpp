@@ -35,7 +35,6 @@ std::filesystem::path observer_directory(std::filesystem::path dump) { return du
 RecordingJob job_for(const RecordingJob& run, const Way& way) {
   RecordingJob job = run;
   job.dump = observer_directory(run.dump);
-  job.log = log_beside(job.dump);
   job.run.dump.level = way.level;
   job.run.dump.reference.reset();
   // What the recorder substitutes is asked for, and cannot be asked of a run it has no part in.
@@ -115,7 +114,7 @@ bool ask(const RecordingJob& run,
     }
     if (!way.bare) store::discard_recording(job.dump);
     std::error_code ignored;
-    std::filesystem::remove(job.log, ignored);
+    std::filesystem::remove(job.log(), ignored);
   }
   check.findings.push_back(judge_outputs(run.run.name, answers));
   return true;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
@@ -61,7 +59,7 @@ class RunCommand final : public Command {
     options.max_items = report_.max_items();
     options.keep_trail = report_.wants_trail();
 
-    Progress progress(progress_style(globals, stderr_is_terminal(), &std::getenv), stderr);
+    Progress progress(globals);
     options.progress = comparison_on(progress);
     ObserverCheck observed;
     if (check_observer_) {

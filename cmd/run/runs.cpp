@@ -90,6 +90,13 @@ const Report& first_diverged(const std::vector<Report>& reports) {
   return *std::ranges::find(reports, Status::kDiverged, &Report::status);
 }
 
+Report judge_by_first(const RecordingJob& first,
+                      const RecordingJob& job,
+                      const comparators::CompareOptions& options,
+                      const std::optional<std::uint32_t>& alone = {}) {
+  return judge_runs(first.dump, job.dump, options, {false, references_of(job)}, alone);
+}
+
 /// What was recorded before a run failed, each judged by the first run: the whole dumps, and of the
 /// failed run as much as it left.
 std::vector<Report> judge_what_is_left(const std::vector<RecordingJob>& jobs,
@@ -101,13 +108,11 @@ std::vector<Report> judge_what_is_left(const std::vector<RecordingJob>& jobs,
     const bool whole = results[i].totals.has_value();
     if (!whole && unfinished.empty()) continue;
     // Of a program on several ranks that failed, one process is left.
-    reports.push_back(
-        whole
-            ? judge_runs(jobs.front().dump, jobs[i].dump, options, {false, references_of(jobs[i])})
-            : judge(store::leading_dump(jobs.front().dump),
-                    unfinished,
-                    options,
-                    {true, references_of(jobs[i])}));
+    reports.push_back(whole ? judge_by_first(jobs.front(), jobs[i], options)
+                            : judge(store::leading_dump(jobs.front().dump),
+                                    unfinished,
+                                    options,
+                                    {true, references_of(jobs[i])}));
   }
   return reports;
 }
@@ -180,8 +185,7 @@ Round record_and_judge(const std::vector<RecordingJob>& jobs,
   for (std::size_t i = 1; i < jobs.size(); ++i) {
     progress.begin(i, jobs.size() - 1, jobs[i].run.name + note);
     const auto alone = before.empty() ? std::nullopt : rank_of(before[i - 1]);
-    round.reports.push_back(judge_runs(
-        jobs.front().dump, jobs[i].dump, options, {false, references_of(jobs[i])}, alone));
+    round.reports.push_back(judge_by_first(jobs.front(), jobs[i], options, alone));
     if (alone) keep_ranks(before[i - 1], round.reports.back());
   }
   progress.clear();
@@ -259,8 +263,7 @@ void add_what_was_seen(const RunPlan& plan, Round& round) {
   const std::span<const RecordingJob> jobs(plan.jobs.data(), whole);
   std::vector<Report> reports;
   for (const RecordingJob& job : jobs.subspan(1)) {
-    reports.push_back(
-        judge_runs(jobs.front().dump, job.dump, plan.options, {false, references_of(job)}));
+    reports.push_back(judge_by_first(jobs.front(), job, plan.options));
   }
   const Report seen =
       sum_up(std::move(reports),
@@ -399,7 +402,6 @@ std::vector<RecordingJob> plan_jobs(
     RecordingJob job;
     job.run = run;
     job.dump = from_here(config.dump_directory(run));
-    job.log = log_beside(job.dump);
     job.replace_existing = may_replace(job.dump);
     job.replace_aside = may_replace(digest_directory(job.dump));
     require_free(job);

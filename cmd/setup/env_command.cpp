@@ -1,34 +1,147 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <pwd.h>
+#include <sys/file.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdint>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
 #include <vector>
 
 #include "cmd/options/command.h"
 #include "cmd/options/command_line.h"
 #include "cmd/options/config_options.h"
-#include "cmd/recording/recorder_place.h"
+#include "cmd/recording/kit.h"
 #include "cmd/recording/recorder_process.h"
 #include "cmd/render/text.h"
-#include "cmd/setup/built_cache.h"
 #include "cmd/terminal/logging.h"
 #include "cmd/terminal/output.h"
 #include "configs/spec/run_config.h"
 #include "core/error.h"
+#include "core/system/file_descriptor.h"
 #include "core/trace/run_manifest.h"
 
 namespace repro_check::cmd {
 namespace {
 
 using core::EnvironmentFact;
+
+namespace fs = std::filesystem;
+
+/// What was built at first use against one PyTorch, of one kit, as repro_check_kit.py keeps it.
+struct Built {
+  std::string torch;  ///< version of the PyTorch
+  fs::path folder;
+  std::vector<std::string> products;  ///< `probe`, `recorder`; none where a build did not end
+  std::uint64_t bytes = 0;            ///< of everything in the folder
+};
+
+constexpr std::string_view kAbi = "-cxx11-";
+
+fs::path home_folder() {
+  if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0') return home;
+  const passwd* user = ::getpwuid(::getuid());
+  return user != nullptr ? user->pw_dir : "";
+}
+
+core::Error io_error(const fs::path& file, const std::error_code& error) {
+  return core::io_error(file.string() + ": " + error.message());
+}
+
+/// A build may be adding to it and taking away.
+Built look_into(const fs::path& folder) {
+  const std::string name = folder.filename().string();
+  Built built{name.substr(0, name.find(kAbi)), folder, {}, 0};
+  std::error_code error;
+  for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    std::error_code gone;
+    const std::uintmax_t bytes = entry->is_regular_file(gone) ? entry->file_size(gone) : 0;
+    if (!gone) built.bytes += bytes;
+    const std::string file = entry.depth() == 0 ? entry->path().filename().string() : "";
+    std::string product = file == "probe.so" ? "probe" : "";
+    if (file.starts_with("repro-check-recorder-")) product = "recorder";
+    // Of one release in several environments there are several recorders.
+    if (!product.empty() && std::ranges::count(built.products, product) == 0) {
+      built.products.push_back(std::move(product));
+    }
+  }
+  std::ranges::sort(built.products);
+  return built;
+}
+
+/// Folders such as `2.13.0+cpu-cxx11-0.1.0-0123456789ab`, by name.
+std::vector<Built> look_around(const fs::path& cache) {
+  std::vector<Built> all;
+  std::error_code error;
+  for (fs::directory_iterator entry(cache, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const bool ours = entry->path().filename().string().find(kAbi) != std::string::npos;
+    std::error_code gone;
+    if (ours && entry->is_directory(gone)) all.push_back(look_into(entry->path()));
+  }
+  if (error && error != std::errc::no_such_file_or_directory) throw io_error(cache, error);
+  std::ranges::sort(all, {}, &Built::folder);
+  return all;
+}
+
+bool has_no_product(const Built& built) { return built.products.empty(); }
+
+/// Held by whoever builds it, until the process ends. What cannot be locked is taken to be free.
+bool is_being_built(const core::FileDescriptor& lock) {
+  return lock.get() >= 0 && ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
+
+/// Where this user's are: $XDG_CACHE_HOME/repro-check, else ~/.cache/repro-check.
+fs::path built_cache() {
+  const char* named = std::getenv("XDG_CACHE_HOME");
+  const fs::path given = named != nullptr ? named : "";
+  return (given.is_absolute() ? given : home_folder() / ".cache") / "repro-check";
+}
+
+/// Those that have a product, by name; none where there is no such folder.
+/// @throws core::Error{kIo} where it cannot be read
+std::vector<Built> list_built() {
+  std::vector<Built> all = look_around(built_cache());
+  std::erase_if(all, has_no_product);
+  return all;
+}
+
+/// Removes them, what interrupted builds have left too, and their folder where nothing else is in
+/// it. What is being built stays.
+/// @return what had a product
+/// @throws core::Error{kIo} where something cannot be removed
+std::vector<Built> remove_built() {
+  std::vector<Built> removed;
+  for (const Built& built : look_around(built_cache())) {
+    const core::FileDescriptor lock(::open((built.folder / "lock").c_str(), O_RDWR | O_CLOEXEC));
+    if (is_being_built(lock)) {
+      log_warning("what is being built for PyTorch " + built.torch + " stays");
+      continue;
+    }
+    std::error_code error;
+    fs::remove_all(built.folder, error);
+    if (error) throw io_error(built.folder, error);
+    removed.push_back(built);
+  }
+  std::erase_if(removed, has_no_product);
+  std::error_code not_empty;
+  fs::remove(built_cache(), not_empty);
+  return removed;
+}
 
 /// What can be known without LibTorch.
 std::vector<EnvironmentFact> facts_of_the_system() {
@@ -77,7 +190,7 @@ std::string described(const Built& built) {
 }
 
 void add_facts_of_the_cache(std::vector<EnvironmentFact>& facts) {
-  for (const Built& built : list_built(built_cache())) {
+  for (const Built& built : list_built()) {
     facts.push_back({"built." + built.torch, described(built) + ": " + built.folder.string()});
   }
 }
@@ -135,7 +248,7 @@ class EnvCommand final : public Command {
       if (config_.given() || run_name_) {
         throw core::usage_error("--clean goes with nothing else");
       }
-      write_stdout(removed_text(remove_built(built_cache())));
+      write_stdout(removed_text(remove_built()));
       return core::ExitCode::kReproducible;
     }
     if (config_.given()) {

@@ -11,7 +11,7 @@
 #include <optional>
 #include <thread>
 
-#include "cmd/recording/recorder_place.h"
+#include "cmd/recording/kit.h"
 #include "tests/cmd/scripts.h"
 
 namespace repro_check::cmd {
@@ -78,7 +78,7 @@ TEST_CASE("a recorder that hangs is killed when its time is over, as is what it 
   CHECK(seen.outcome.failure->kind == core::ErrorKind::kRunFailed);
   CHECK(seen.outcome.failure->message == "was killed after 1 s, its timeout,");
   CHECK(seen.outcome.signal == "SIGKILL");
-  CHECK(seen.outcome.last_phase == "recording");
+  CHECK(seen.last.phase == "recording");
 }
 
 TEST_CASE("a recorder that hangs when all is recorded has failed, and no operator is to blame") {
