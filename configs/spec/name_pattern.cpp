@@ -26,7 +26,6 @@ RE2::Options options() {
 }
 
 constexpr std::string_view kBlanks = " \t\r";
-constexpr std::string_view kArrow = "->";
 constexpr std::array<std::string_view, 2> kKinds{"operator", "module"};
 /// A file that is something else altogether would otherwise give a sentence a line.
 constexpr std::size_t kMostProblems = 100;
@@ -36,20 +35,6 @@ std::string_view trim(std::string_view text) {
   const std::size_t begin = text.find_first_not_of(kBlanks);
   if (begin == std::string_view::npos) return {};
   return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
-}
-
-/// What stands before and after the arrow, a word of its own.
-std::optional<std::pair<std::string_view, std::string_view>> split_at_arrow(std::string_view text) {
-  const auto blank = [&](std::size_t place) {
-    return place >= text.size() || kBlanks.find(text[place]) != std::string_view::npos;
-  };
-  for (std::size_t at = text.find(kArrow); at != std::string_view::npos;
-       at = text.find(kArrow, at + 1)) {
-    if ((at == 0 || blank(at - 1)) && blank(at + kArrow.size())) {
-      return std::pair(trim(text.substr(0, at)), trim(text.substr(at + kArrow.size())));
-    }
-  }
-  return std::nullopt;
 }
 
 /// What is wrong with a line, or the entry that it is.
@@ -63,15 +48,17 @@ std::string read_line(std::string_view line, std::optional<NameRewrite>& entry) 
                        near ? fmt::format("; did you mean \"{}\"?", *near) : "");
   }
   const auto kind = word == kKinds[0] ? NameRewrite::Kind::kOperator : NameRewrite::Kind::kModule;
-  const auto sides = split_at_arrow(line.substr(end));
-  if (!sides) {
+  // The first arrow that is a word of its own; the root module has an empty name.
+  static const RE2 sides(R"([ \t\r]+(?:(.*?)[ \t\r]+)??->(?:[ \t\r]+(.*))?)", options());
+  const std::string_view rest = line.substr(end);
+  std::string pattern;
+  std::string replacement;
+  if (!RE2::FullMatch(re2::StringPiece(rest.data(), rest.size()), sides, &pattern, &replacement)) {
     return fmt::format(
         "expected \"{} PATTERN -> NAME\": the candidate's name, an arrow, the "
         "baseline's",
         word);
   }
-  const std::string pattern(sides->first);
-  std::string replacement(sides->second);
   if (kind == NameRewrite::Kind::kOperator && (pattern.empty() || replacement.empty())) {
     return "an operator has a name on both sides of the arrow";
   }

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "configs/spec/run_config.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -104,18 +107,14 @@ std::string part_text(const DumpSpec& dump) {
   std::vector<std::string> parts;
   if (!dump.steps.empty()) parts.push_back("steps " + steps_text(dump.steps));
   if (!dump.phases.empty()) {
-    std::string names;
-    for (const core::Phase phase : dump.phases) {
-      names += (names.empty() ? "" : ", ") + std::string(core::phase_name(phase));
-    }
-    parts.push_back("phases " + names);
+    std::vector<std::string_view> names;
+    for (const core::Phase phase : dump.phases) names.push_back(core::phase_name(phase));
+    parts.push_back(fmt::format("phases {}", fmt::join(names, ", ")));
   }
   if (dump.first_ops > 0) {
     parts.push_back("the first " + std::to_string(dump.first_ops) + " operators");
   }
-  std::string text;
-  for (const std::string& part : parts) text += (text.empty() ? "" : "; ") + part;
-  return text;
+  return fmt::format("{}", fmt::join(parts, "; "));
 }
 
 Environment pinned_environment(const RunSpec& run) {
