@@ -8,11 +8,9 @@
 #include <cmath>
 #include <deque>
 #include <functional>
-#include <ranges>
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "cmd/options/command_line.h"

@@ -33,6 +33,7 @@ namespace repro_check::cmd {
 namespace {
 
 using core::ContentState;
+using core::Dtype;
 using core::ErrorKind;
 using core::TensorRecord;
 using core::TensorRole;
@@ -245,6 +246,153 @@ std::string element_lines(const TensorAgainst& pair, const TensorQuery& query) {
                         differing);
   }
   return text;
+}
+
+/// By ExportFormat.
+constexpr std::array<std::string_view, 4> kEndings{".npy", ".safetensors", ".csv", ".jsonl"};
+
+void write_npy(const std::filesystem::path& file, const TensorValues& values) {
+  if (core::row_of(values.dtype).numpy.empty()) {
+    const bool is_float = core::is_floating(values.dtype) && values.dtype != Dtype::kFloat4E2M1FNX2;
+    throw core::Error(
+        ErrorKind::kUnsupportedDtype,
+        fmt::format("{}: NumPy has no dtype for {}", file.string(), core::dtype_name(values.dtype)),
+        is_float ? "convert it with --as float32, or export to .safetensors"
+                 : "export to .csv or .jsonl");
+  }
+  core::write_npy(file, values.view());
+}
+
+/// `i0,i1,` for two dimensions.
+std::string index_columns(std::size_t dimensions) {
+  std::string text;
+  for (std::size_t d = 0; d < dimensions; ++d) text += fmt::format("i{},", d);
+  return text;
+}
+
+/// A line an element.
+/// @param cells  what follows the index in columns
+void write_lines(const std::filesystem::path& file,
+                 const TensorValues& values,
+                 const std::string& columns,
+                 const std::function<std::string(std::uint64_t)>& cells,
+                 const std::function<Json(std::uint64_t)>& entry) {
+  const bool is_csv = export_format(file) == ExportFormat::kCsv;
+  write_pieces(file, [&](const TextSink& sink) {
+    if (is_csv) sink(index_columns(values.whole.size()) + columns + "\n");
+    for (std::uint64_t i = 0; i < values.count(); ++i) {
+      if (!is_csv) {
+        sink(to_document(entry(i), false));
+        continue;
+      }
+      std::string line;
+      for (const std::int64_t at : values.index(i)) line += std::to_string(at) + ",";
+      sink(line + cells(i) + "\n");
+    }
+  });
+}
+
+struct SafeTensor {
+  std::string name;
+  core::TensorView tensor;  ///< borrowed
+};
+
+/// What the dtypes of the format are called in it.
+constexpr std::string_view kSafetensors =
+    " bool=BOOL uint8=U8 int8=I8 uint16=U16 int16=I16 uint32=U32 int32=I32 uint64=U64 int64=I64 "
+    "float16=F16 bfloat16=BF16 float32=F32 float64=F64 float8_e5m2=F8_E5M2 float8_e4m3fn=F8_E4M3 "
+    "float8_e8m0fnu=F8_E8M0 complex64=C64 ";
+
+std::string safetensors_header(const core::OpRecord& op, std::span<const SafeTensor> tensors) {
+  constexpr std::size_t kAlignment = 8;
+  Json header;
+  header["__metadata__"] = {{"op", std::to_string(op.index)},
+                            {"operator", json_text(full_name(op))}};
+  std::uint64_t at = 0;
+  for (const auto& [name, tensor] : tensors) {
+    const std::string_view dtype = safetensors_dtype(tensor.dtype);
+    if (dtype.empty()) {
+      throw core::Error(
+          ErrorKind::kUnsupportedDtype,
+          fmt::format("{}: .safetensors has no dtype for {}", name, core::dtype_name(tensor.dtype)),
+          "convert it, for example with --as float32");
+    }
+    const std::uint64_t end = at + tensor.bytes.size();
+    header[clean_utf8(name)] = {
+        {"dtype", dtype},
+        {"shape", std::vector<std::int64_t>(tensor.shape.begin(), tensor.shape.end())},
+        {"data_offsets", {at, end}}};
+    at = end;
+  }
+  std::string text = header.dump();
+  text.append((kAlignment - text.size() % kAlignment) % kAlignment, ' ');
+  return text;
+}
+
+/// Eight bytes with the length of a header, which is a JSON object with dtype, shape and place of
+/// each tensor, padded to a multiple of eight bytes; then the contents in order without a gap.
+/// Source: the format section of the safetensors README.
+void write_safetensors(const std::filesystem::path& file,
+                       const core::OpRecord& op,
+                       std::span<const SafeTensor> tensors) {
+  const std::string header = safetensors_header(op, tensors);
+  std::string length;
+  for (unsigned shift = 0; shift < 64; shift += 8) {
+    length += static_cast<char>((static_cast<std::uint64_t>(header.size()) >> shift) & 0xFFU);
+  }
+  write_pieces(file, [&](const TextSink& sink) {
+    sink(length);
+    sink(header);
+    for (const SafeTensor& entry : tensors) {
+      // A file is made of characters, which may alias std::byte.
+      sink({reinterpret_cast<const char*>(entry.tensor.bytes.data()), entry.tensor.bytes.size()});
+    }
+  });
+}
+
+/// As `values` are where they need no conversion.
+TensorValues as_asked(const TensorValues& values, std::optional<Dtype> as) {
+  TensorValues made = values;
+  if (!as || *as == values.dtype) return made;
+  made.bytes = core::converted(values.dtype, values.bytes, *as);
+  made.dtype = *as;
+  return made;
+}
+
+/// Writes values as query.as asks for, or as they are.
+/// @throws core::Error{kUnsupportedDtype} for a dtype that the format lacks, or that is not
+///         converted; core::Error{kIo}
+void export_values(const std::filesystem::path& file,
+                   const core::OpRecord& op,
+                   const TensorRecord& tensor,
+                   const TensorValues& values,
+                   const TensorQuery& query) {
+  const TensorValues made = as_asked(values, query.as);
+  switch (export_format(file)) {
+    case ExportFormat::kNpy:
+      write_npy(file, made);
+      break;
+    case ExportFormat::kSafetensors: {
+      const SafeTensor entry{side_slot(tensor), made.view()};
+      write_safetensors(file, op, {&entry, 1});
+      break;
+    }
+    case ExportFormat::kCsv:
+    case ExportFormat::kJsonl:
+      write_lines(
+          file,
+          made,
+          query.bits ? "value,bits" : "value",
+          [&](std::uint64_t i) {
+            return made.text(i) + (query.bits ? "," + bits_text(made.element(i)) : "");
+          },
+          [&](std::uint64_t i) { return made.json(i); });
+      break;
+  }
+  log_info("wrote " + file.string());
+  if (!values.stored.empty()) {
+    log_warning(file.string() + " holds " + values.stored + ", in one dimension");
+  }
 }
 
 }  // namespace
@@ -482,129 +630,6 @@ std::string against_view(const core::DumpSource& dump,
   return print_document(document, form);
 }
 
-namespace {
-
-using core::Dtype;
-
-struct FormatName {
-  std::string_view ending;
-  ExportFormat format;
-};
-constexpr std::array kFormats{FormatName{".npy", ExportFormat::kNpy},
-                              FormatName{".safetensors", ExportFormat::kSafetensors},
-                              FormatName{".csv", ExportFormat::kCsv},
-                              FormatName{".jsonl", ExportFormat::kJsonl}};
-
-void write_npy(const std::filesystem::path& file, const TensorValues& values) {
-  if (core::row_of(values.dtype).numpy.empty()) {
-    const bool is_float = core::is_floating(values.dtype) && values.dtype != Dtype::kFloat4E2M1FNX2;
-    throw core::Error(
-        ErrorKind::kUnsupportedDtype,
-        fmt::format("{}: NumPy has no dtype for {}", file.string(), core::dtype_name(values.dtype)),
-        is_float ? "convert it with --as float32, or export to .safetensors"
-                 : "export to .csv or .jsonl");
-  }
-  core::write_npy(file, values.view());
-}
-
-/// `i0,i1,` for two dimensions.
-std::string index_columns(std::size_t dimensions) {
-  std::string text;
-  for (std::size_t d = 0; d < dimensions; ++d) text += fmt::format("i{},", d);
-  return text;
-}
-
-/// A line an element.
-/// @param cells  what follows the index in columns
-void write_lines(const std::filesystem::path& file,
-                 const TensorValues& values,
-                 const std::string& columns,
-                 const std::function<std::string(std::uint64_t)>& cells,
-                 const std::function<Json(std::uint64_t)>& entry) {
-  const bool is_csv = export_format(file) == ExportFormat::kCsv;
-  write_pieces(file, [&](const TextSink& sink) {
-    if (is_csv) sink(index_columns(values.whole.size()) + columns + "\n");
-    for (std::uint64_t i = 0; i < values.count(); ++i) {
-      if (!is_csv) {
-        sink(to_document(entry(i), false));
-        continue;
-      }
-      std::string line;
-      for (const std::int64_t at : values.index(i)) line += std::to_string(at) + ",";
-      sink(line + cells(i) + "\n");
-    }
-  });
-}
-
-struct SafeTensor {
-  std::string name;
-  core::TensorView tensor;  ///< borrowed
-};
-
-/// What the dtypes of the format are called in it.
-constexpr std::string_view kSafetensors =
-    " bool=BOOL uint8=U8 int8=I8 uint16=U16 int16=I16 uint32=U32 int32=I32 uint64=U64 int64=I64 "
-    "float16=F16 bfloat16=BF16 float32=F32 float64=F64 float8_e5m2=F8_E5M2 float8_e4m3fn=F8_E4M3 "
-    "float8_e8m0fnu=F8_E8M0 complex64=C64 ";
-
-std::string safetensors_header(const core::OpRecord& op, std::span<const SafeTensor> tensors) {
-  constexpr std::size_t kAlignment = 8;
-  Json header;
-  header["__metadata__"] = {{"op", std::to_string(op.index)},
-                            {"operator", json_text(full_name(op))}};
-  std::uint64_t at = 0;
-  for (const auto& [name, tensor] : tensors) {
-    const std::string_view dtype = safetensors_dtype(tensor.dtype);
-    if (dtype.empty()) {
-      throw core::Error(
-          ErrorKind::kUnsupportedDtype,
-          fmt::format("{}: .safetensors has no dtype for {}", name, core::dtype_name(tensor.dtype)),
-          "convert it, for example with --as float32");
-    }
-    const std::uint64_t end = at + tensor.bytes.size();
-    header[clean_utf8(name)] = {
-        {"dtype", dtype},
-        {"shape", std::vector<std::int64_t>(tensor.shape.begin(), tensor.shape.end())},
-        {"data_offsets", {at, end}}};
-    at = end;
-  }
-  std::string text = header.dump();
-  text.append((kAlignment - text.size() % kAlignment) % kAlignment, ' ');
-  return text;
-}
-
-/// Eight bytes with the length of a header, which is a JSON object with dtype, shape and place of
-/// each tensor, padded to a multiple of eight bytes; then the contents in order without a gap.
-/// Source: the format section of the safetensors README.
-void write_safetensors(const std::filesystem::path& file,
-                       const core::OpRecord& op,
-                       std::span<const SafeTensor> tensors) {
-  const std::string header = safetensors_header(op, tensors);
-  std::string length;
-  for (unsigned shift = 0; shift < 64; shift += 8) {
-    length += static_cast<char>((static_cast<std::uint64_t>(header.size()) >> shift) & 0xFFU);
-  }
-  write_pieces(file, [&](const TextSink& sink) {
-    sink(length);
-    sink(header);
-    for (const SafeTensor& entry : tensors) {
-      // A file is made of characters, which may alias std::byte.
-      sink({reinterpret_cast<const char*>(entry.tensor.bytes.data()), entry.tensor.bytes.size()});
-    }
-  });
-}
-
-/// As `values` are where they need no conversion.
-TensorValues as_asked(const TensorValues& values, std::optional<Dtype> as) {
-  TensorValues made = values;
-  if (!as || *as == values.dtype) return made;
-  made.bytes = core::converted(values.dtype, values.bytes, *as);
-  made.dtype = *as;
-  return made;
-}
-
-}  // namespace
-
 std::string_view safetensors_dtype(Dtype dtype) noexcept {
   const std::string name = fmt::format(" {}=", core::dtype_name(dtype));
   const std::size_t found = kSafetensors.find(name);
@@ -615,15 +640,13 @@ std::string_view safetensors_dtype(Dtype dtype) noexcept {
 
 ExportFormat export_format(const std::filesystem::path& file) {
   const std::string ending = file.extension().string();
-  const auto* found = std::ranges::find(kFormats, ending, &FormatName::ending);
-  if (found != kFormats.end()) return found->format;
+  const auto* found = std::ranges::find(kEndings, ending);
+  if (found != kEndings.end()) return static_cast<ExportFormat>(found - kEndings.begin());
   if (ending == ".pt" || ending == ".pth") {
     throw core::usage_error("--export " + file.string() + ": that format is Python's pickle",
                             "export to .safetensors, which safetensors.torch.load_file() reads");
   }
-  std::vector<std::string> endings;
-  endings.reserve(kFormats.size());
-  for (const FormatName& known : kFormats) endings.emplace_back(known.ending);
+  const std::vector<std::string> endings(kEndings.begin(), kEndings.end());
   throw core::usage_error(
       "--export " + file.string() + ": the name says no format",
       near_hint(ending, endings, "it ends in .npy, .safetensors, .csv or .jsonl"));
@@ -639,39 +662,6 @@ Dtype export_dtype(const std::string& name) {
   throw core::usage_error(
       "--as " + name + ": no values are converted to that",
       near_hint(name, names, "a floating dtype: float16, bfloat16, float32, float64 or float8_*"));
-}
-
-void export_values(const std::filesystem::path& file,
-                   const core::OpRecord& op,
-                   const TensorRecord& tensor,
-                   const TensorValues& values,
-                   const TensorQuery& query) {
-  const TensorValues made = as_asked(values, query.as);
-  switch (export_format(file)) {
-    case ExportFormat::kNpy:
-      write_npy(file, made);
-      break;
-    case ExportFormat::kSafetensors: {
-      const SafeTensor entry{side_slot(tensor), made.view()};
-      write_safetensors(file, op, {&entry, 1});
-      break;
-    }
-    case ExportFormat::kCsv:
-    case ExportFormat::kJsonl:
-      write_lines(
-          file,
-          made,
-          query.bits ? "value,bits" : "value",
-          [&](std::uint64_t i) {
-            return made.text(i) + (query.bits ? "," + bits_text(made.element(i)) : "");
-          },
-          [&](std::uint64_t i) { return made.json(i); });
-      break;
-  }
-  log_info("wrote " + file.string());
-  if (!values.stored.empty()) {
-    log_warning(file.string() + " holds " + values.stored + ", in one dimension");
-  }
 }
 
 void export_pair(const std::filesystem::path& file,

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -132,15 +131,6 @@ ExportFormat export_format(const std::filesystem::path& file);
 /// The dtype that `--as` names.
 /// @throws core::Error{kUsage} when values are not converted to it
 core::Dtype export_dtype(const std::string& name);
-
-/// Writes values as query.as asks for, or as they are.
-/// @throws core::Error{kUnsupportedDtype} for a dtype that the format lacks, or that is not
-///         converted; core::Error{kIo}
-void export_values(const std::filesystem::path& file,
-                   const core::OpRecord& op,
-                   const core::TensorRecord& tensor,
-                   const TensorValues& values,
-                   const TensorQuery& query);
 
 /// Every element of both sides: .csv and .jsonl alone.
 /// @throws core::Error{kNotComparable} when values of either are not stored; core::Error{kIo}

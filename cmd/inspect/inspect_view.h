@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,7 +11,6 @@
 #include "cmd/render/json/say.h"
 #include "cmd/terminal/output.h"
 #include "core/error.h"
-#include "core/tensor/dtype.h"
 #include "core/tensor/tensor_record.h"
 #include "core/trace/dump.h"
 #include "dumpers/store/directory/rank_dumps.h"

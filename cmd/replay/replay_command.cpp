@@ -14,6 +14,7 @@
 #include "cmd/options/command.h"
 #include "cmd/options/command_line.h"
 #include "cmd/render/json/json_form.h"
+#include "cmd/render/page.h"
 #include "cmd/render/text.h"
 #include "cmd/replay/replay.h"
 #include "cmd/reports/verdict.h"
@@ -25,10 +26,6 @@ namespace {
 
 /// Distinct results listed for one setting.
 constexpr std::size_t kShownResults = 5;
-
-std::string replay_row(std::string_view label, const std::string& text) {
-  return fmt::format("  {:<11}{}\n", label, text);
-}
 
 std::string op_text(const ReplayFindings& findings) {
   const core::OpRecord& op = findings.op;
@@ -65,36 +62,34 @@ std::string gap_text(const replay::Result& result) {
                      worst->max_abs ? format_error(*worst->max_abs) : "nan");
 }
 
-std::string setting_rows(const ReplaySetting& setting) {
+void add_setting(Page& page, const ReplaySetting& setting) {
   const auto& results = setting.round.results;
-  std::string text = replay_row("setting",
-                                fmt::format("{} ({}): {}, {}",
-                                            setting_name(setting),
-                                            escape_name(setting.cpu_capability),
-                                            format_count(setting.round.sequence.size(), "call"),
-                                            format_count(results.size(), "result")));
+  page.prose("setting",
+             fmt::format("{} ({}): {}, {}",
+                         setting_name(setting),
+                         setting.cpu_capability,
+                         format_count(setting.round.sequence.size(), "call"),
+                         format_count(results.size(), "result")));
   for (std::size_t i = 0; i < std::min(results.size(), kShownResults); ++i) {
-    text += replay_row("",
-                       fmt::format("{} {} {}{}",
-                                   core::to_hex(results[i].digest).substr(0, 12),
-                                   format_count(results[i].calls, "call") + ",",
-                                   recorded_text(results[i]),
-                                   gap_text(results[i])));
+    page.prose("",
+               fmt::format("{} {}, {}{}",
+                           core::to_hex(results[i].digest).substr(0, 12),
+                           format_count(results[i].calls, "call"),
+                           recorded_text(results[i]),
+                           gap_text(results[i])));
   }
   if (results.size() > kShownResults) {
-    text += replay_row(
-        "", fmt::format("... and {} more: --format json", results.size() - kShownResults));
+    page.prose("", fmt::format("... and {} more: --format json", results.size() - kShownResults));
   }
-  return text;
 }
 
-std::string float64_rows(const std::string& side,
-                         const std::optional<replay::ReferenceDistance>& distance) {
-  if (!distance) return "";
+void add_float64(Page& page,
+                 const std::string& side,
+                 const std::optional<replay::ReferenceDistance>& distance) {
+  if (!distance) return;
   if (!distance->problem.empty()) {
-    return replay_row("float64", side + "no distance: " + escape_name(distance->problem));
+    return page.prose("float64", side + "no distance: " + distance->problem);
   }
-  std::string text;
   for (const replay::OutputDistance& output : distance->outputs) {
     std::string measured = output.rmse ? fmt::format("RMSE {}, max {}",
                                                      format_error(*output.rmse),
@@ -103,26 +98,21 @@ std::string float64_rows(const std::string& side,
     if (output.incomparable > 0) {
       measured += fmt::format(", NaN or infinity against a number {} times", output.incomparable);
     }
-    text += replay_row(
-        "float64",
-        fmt::format(
-            "{}output {} from the float64 result: {}", side, escape_name(output.slot), measured));
+    page.prose("float64",
+               fmt::format("{}output {} from the float64 result: {}", side, output.slot, measured));
   }
-  return text;
 }
 
-std::string nearer_row(const ReplayFindings& findings) {
+void add_nearer(Page& page, const ReplayFindings& findings) {
   const auto ratio = findings.reference_ratio();
-  if (!ratio) return "";
-  if (*ratio == 1) return replay_row("", "both are equally far from it");
+  if (!ratio) return;
+  if (*ratio == 1) return page.prose("", "both are equally far from it");
   const std::string by =
       std::isfinite(*ratio) && *ratio > 0
           ? fmt::format(" by a factor of {}", format_error(std::max(*ratio, 1 / *ratio)))
           : "";
-  return replay_row(
-      "",
-      fmt::format(
-          "{} is nearer to it{}", escape_name(*ratio > 1 ? findings.against : findings.dump), by));
+  page.prose(
+      "", fmt::format("{} is nearer to it{}", *ratio > 1 ? findings.against : findings.dump, by));
 }
 
 Json setting_json(const ReplaySetting& setting) {
@@ -163,26 +153,25 @@ std::string replay_headline(const ReplayFindings& findings) {
 
 /// `REPEATS at every setting: op 41 aten::addmm (...)...`, and what stands below it.
 std::string replay_text(const ReplayFindings& findings) {
-  std::string text = replay_headline(findings) + "\n";
-  text += replay_row("dump", escape_name(findings.dump));
-  if (!findings.against.empty()) {
-    text += replay_row("against",
-                       fmt::format("{}, op {}: {}",
-                                   escape_name(findings.against),
-                                   findings.against_op,
-                                   findings.same_inputs ? "recorded with the same inputs"
-                                                        : "recorded with other inputs"));
-  }
-  text += replay_row("recorder",
-                     "LibTorch " + escape_name(findings.libtorch) +
-                         (findings.device.empty() ? "" : ", on " + escape_name(findings.device)));
-  for (const ReplaySetting& setting : findings.settings) text += setting_rows(setting);
+  Page page;
+  page.prose("dump", findings.dump);
   const bool two = !findings.against.empty();
-  text += float64_rows(two ? escape_name(findings.dump) + ": " : "", findings.baseline);
-  text += float64_rows(two ? escape_name(findings.against) + ": " : "", findings.candidate);
-  text += nearer_row(findings);
-  for (const std::string& note : findings.notes) text += replay_row("note", escape_name(note));
-  return text;
+  if (two) {
+    page.prose("against",
+               fmt::format("{}, op {}: recorded with {}",
+                           findings.against,
+                           findings.against_op,
+                           findings.same_inputs ? "the same inputs" : "other inputs"));
+  }
+  page.prose(
+      "recorder",
+      "LibTorch " + findings.libtorch + (findings.device.empty() ? "" : ", on " + findings.device));
+  for (const ReplaySetting& setting : findings.settings) add_setting(page, setting);
+  add_float64(page, two ? findings.dump + ": " : "", findings.baseline);
+  add_float64(page, two ? findings.against + ": " : "", findings.candidate);
+  add_nearer(page, findings);
+  for (const std::string& note : findings.notes) page.prose("note", note);
+  return replay_headline(findings) + "\n" + page.str(false);
 }
 
 /// docs/replay.schema.json
@@ -215,10 +204,6 @@ std::string replay_json(const ReplayFindings& findings, bool pretty) {
                       {"float64", float64_json(findings)},
                       {"notes", json_of(findings.notes)}};
   return to_document(document, pretty);
-}
-
-[[noreturn]] void reject(const std::string& message, const std::string& hint) {
-  throw core::usage_error(message, hint);
 }
 
 constexpr unsigned kMostCalls = 100'000;
@@ -257,17 +242,19 @@ class ReplayCommand final : public Command {
 
  private:
   [[nodiscard]] ReplayPlan plan() const {
-    if (calls_ == 0 || calls_ > kMostCalls) reject("-n takes a number from 1 to 100000", "");
+    if (calls_ == 0 || calls_ > kMostCalls)
+      throw core::usage_error("-n takes a number from 1 to 100000");
     for (const int count : threads_) {
-      if (count < 1 || count > kMostThreads) reject("--threads takes numbers from 1 to 4096", "");
+      if (count < 1 || count > kMostThreads)
+        throw core::usage_error("--threads takes numbers from 1 to 4096");
     }
     if (timeout_ && (*timeout_ == 0 || *timeout_ > kMostSeconds)) {
-      reject("--timeout takes a number from 1 to 31536000", "");
+      throw core::usage_error("--timeout takes a number from 1 to 31536000");
     }
     for (const std::string& isa : isas_) {
       if (!is_isa(isa)) {
-        reject("--isa: \"" + isa + "\" is no name of an instruction set",
-               "as ATEN_CPU_CAPABILITY takes them: default, avx2, avx512");
+        throw core::usage_error("--isa: \"" + isa + "\" is no name of an instruction set",
+                                "as ATEN_CPU_CAPABILITY takes them: default, avx2, avx512");
       }
     }
     if (output_) require_writable(*output_);
