@@ -34,7 +34,6 @@
 #include "configs/parser/config_parser.h"
 #include "core/error.h"
 #include "core/system/pinned.h"
-#include "dumpers/store/directory/rank_dumps.h"
 
 namespace repro_check::cmd {
 namespace {
@@ -165,13 +164,14 @@ void end_alike(const ProgramEnd& end) {
   ::raise(end.signal);
 }
 
-/// @param of  `rank 1: ` where the program ran on several
-void tell(const store::MadeDump& made, const fs::path& dump, const std::string& of = {}) {
+void tell(const ProgramRecording::Made& recorded) {
+  const store::MadeDump& made = recorded.dump;
+  const std::string of = recorded.rank ? fmt::format("rank {}: ", *recorded.rank) : "";
   log_info(fmt::format("{}recorded {}, {}: {}",
                        of,
                        format_count(made.operator_calls(), "operator"),
                        format_count(made.tensors, "tensor"),
-                       dump.string()));
+                       recorded.place.string()));
   if (made.partial) {
     log_warning(fmt::format("{}the program did not come to its end; the last operator is op {} {}",
                             of,
@@ -192,12 +192,8 @@ ProgramEnd record(const configs::RecordRequest& request,
   if (end.timed_out) recording.stop();
   if (!recording.find(end.process)) {
     if (end.code == 0 && end.signal == 0) recording.throw_nothing_recorded();
-  } else if (recording.has_ranks()) {
-    for (const auto& [rank, made] : recording.make_rank_dumps()) {
-      tell(made, store::rank_directory(request.dump, rank), fmt::format("rank {}: ", rank));
-    }
   } else {
-    tell(recording.make_dump(), request.dump);
+    for (const ProgramRecording::Made& made : recording.make_dumps()) tell(made);
   }
   return end;
 }

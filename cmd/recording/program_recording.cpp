@@ -13,7 +13,6 @@
 #include <iterator>
 #include <map>
 #include <optional>
-#include <string_view>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -250,8 +249,6 @@ void ProgramRecording::throw_nothing_recorded() const {
       refused ? "see the warnings above" : "");
 }
 
-store::MadeDump ProgramRecording::make_dump() { return make_dump(*chosen_, request_.dump); }
-
 store::MadeDump ProgramRecording::make_dump(const AttachedProcess& process, const fs::path& dump) {
   try {
     const store::DumpWriterOptions options = writer_options(request_);
@@ -267,15 +264,17 @@ store::MadeDump ProgramRecording::make_dump(const AttachedProcess& process, cons
   }
 }
 
-std::vector<ProgramRecording::MadeRank> ProgramRecording::make_rank_dumps() {
+std::vector<ProgramRecording::Made> ProgramRecording::make_dumps() {
+  if (ranks_.empty()) return {{{}, request_.dump, make_dump(*chosen_, request_.dump)}};
   const fs::path working = store::temporary_beside(request_.dump);
   const store::RecordingPlace place =
       store::prepare_replacement(request_.dump, working, request_.replace_existing);
-  std::vector<MadeRank> made;
+  std::vector<Made> made;
   try {
     for (const AttachedProcess* process : ranks_) {
-      const fs::path dump = store::rank_directory(working, *process->rank);
-      made.push_back({*process->rank, make_dump(*process, dump)});
+      made.push_back({process->rank,
+                      store::rank_directory(request_.dump, *process->rank),
+                      make_dump(*process, store::rank_directory(working, *process->rank))});
     }
     store::write_rank_count(working, ranks_.front()->ranks);
     store::publish(place);
@@ -324,7 +323,7 @@ std::vector<RecorderOutput> outputs_of(const fs::path& dump) {
 
 std::vector<RecorderOutput> bare_outputs(const configs::RecordRequest& request,
                                          ProgramRecording& recording) {
-  static_cast<void>(recording.make_dump());
+  static_cast<void>(recording.make_dumps());
   std::vector<RecorderOutput> outputs = outputs_of(request.dump);
   store::discard_recording(request.dump);
   return outputs;
@@ -356,19 +355,12 @@ RecorderOutcome record_program(const configs::RecordRequest& request,
   }
   if (!recorded) recording.throw_nothing_recorded();
   RecorderTotals totals;
-  const auto add = [&](const store::MadeDump& made) {
+  for (const auto& [rank, place, made] : recording.make_dumps()) {
     totals.operators += made.operator_calls();
     totals.tensors += made.tensors;
     totals.bytes += made.stored_bytes;
     if (!totals.dump) totals.dump = made.manifest;
-  };
-  if (recording.has_ranks()) {
-    for (const auto& [rank, made] : recording.make_rank_dumps()) {
-      add(made);
-      note_own(store::rank_directory(request.dump, rank), made.manifest);
-    }
-  } else {
-    add(recording.make_dump());
+    if (rank) note_own(place, made.manifest);
   }
   if (request.report_outputs) end.outcome.outputs = outputs_of(request.dump);
   totals.seconds = seconds();

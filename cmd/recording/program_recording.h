@@ -10,7 +10,6 @@
 
 #include "cmd/recording/recorder_process.h"
 #include "configs/parser/config_parser.h"
-#include "core/digest/digest.h"
 #include "core/system/pinned.h"
 #include "dumpers/store/recovery/recovery.h"
 
@@ -58,22 +57,15 @@ class ProgramRecording : core::Pinned {
   /// @throws core::Error{kNotComparable} always
   [[noreturn]] void throw_nothing_recorded() const;
 
-  /// Of a program that ran on several ranks: the dump that holds the dump of each.
-  struct MadeRank {
-    std::uint32_t rank = 0;
+  struct Made {
+    std::optional<std::uint32_t> rank;  ///< empty where the program did not run on several
+    std::filesystem::path place;
     store::MadeDump dump;
   };
-  /// Whether find() has found several ranks, and the dump is to hold the dumps of all.
-  [[nodiscard]] bool has_ranks() const noexcept { return !ranks_.empty(); }
-  /// Makes the dumps of the ranks that were found, partial ones where they did not come to their
-  /// end, and puts them in the dump's place together.
-  /// @throws as make_dump()
-  std::vector<MadeRank> make_rank_dumps();
-
-  /// Makes the dump of the process that was found, which is there: a partial one where it did not
-  /// come to its end.
+  /// Makes the dump of the process that was found, which is there, or of each rank; partial ones
+  /// where they did not come to their end. Those of ranks are put in the dump's place together.
   /// @throws core::Error as store::recover_dump(), when what was recorded is kept
-  store::MadeDump make_dump();
+  std::vector<Made> make_dumps();
 
   /// Leaves what was recorded of it where readers look for the recording of a dump that was never
   /// finished: `<dump>.recording`.
