@@ -4,11 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <fstream>
 #include <iterator>
 #include <numeric>
 #include <sstream>
+#include <stdexcept>
 #include <system_error>
 #include <utility>
 
@@ -20,9 +20,6 @@
 #include "cmd/reports/verdict.h"
 #include "cmd/terminal/logging.h"
 #include "core/error.h"
-#include "dumpers/store/directory/dump_directory.h"
-#include "dumpers/store/directory/rank_dumps.h"
-#include "dumpers/store/dump_reader.h"
 
 namespace repro_check::cmd {
 namespace {
@@ -32,14 +29,6 @@ using comparators::TrialOutcome;
 
 constexpr const char* kLogFormat = "repro-check-bisect-log";
 constexpr const char* kLogVersion = "1.0";
-
-/// By TrialOutcome.
-constexpr std::array<std::string_view, 3> kOutcomeNames{"diverged", "reproducible", "unresolved"};
-
-TrialOutcome outcome_called(const std::string& name) {
-  const auto* found = std::find(kOutcomeNames.begin(), kOutcomeNames.end() - 1, name);
-  return static_cast<TrialOutcome>(found - kOutcomeNames.begin());
-}
 
 /// Thrown to leave the reduction when what everything rests on could not be judged.
 struct NotJudged {
@@ -84,9 +73,7 @@ class Bisection {
   /// What a dump says it is; empty for one that cannot be read.
   static std::string identity(const std::filesystem::path& dump) {
     try {
-      const auto opened = store::open_dump(store::leading_dump(dump));
-      expect_own(*opened, dump);
-      return core::to_hex(opened->manifest().trace.index_digest);
+      return core::to_hex(open_own(dump)->manifest().trace.index_digest);
     } catch (const core::Error& error) {
       if (core::exit_code_for(error.kind()) != core::ExitCode::kDumpUnusable) throw;
       return {};
@@ -213,9 +200,7 @@ class Bisection {
 
 }  // namespace
 
-std::string_view outcome_name(TrialOutcome outcome) noexcept {
-  return kOutcomeNames.at(static_cast<std::size_t>(outcome));
-}
+DESCRIBE(LoggedTrial, MEMBER(changes) MEMBER(outcome) MEMBER(headline))
 
 BisectLog::BisectLog(std::filesystem::path file, std::string key)
     : file_(std::move(file)), key_(std::move(key)) {
@@ -258,11 +243,11 @@ void BisectLog::take_line(const std::string& line, std::size_t number) {
     } else if (json.contains("baseline")) {
       baseline_ = json.at("baseline").get<std::string>();
     } else {
-      trials_.push_back({json.at("changes").get<std::vector<std::string>>(),
-                         outcome_called(json.at("outcome").get<std::string>()),
-                         json.at("headline").get<std::string>()});
+      describe(JsonReader(json), trials_.emplace_back());
     }
   } catch (const Json::exception&) {
+    refuse(where + " is not what a bisect writes");
+  } catch (const std::invalid_argument&) {
     refuse(where + " is not what a bisect writes");
   }
 }
@@ -274,10 +259,7 @@ void BisectLog::note_baseline(const std::string& digest) {
 
 void BisectLog::append(const LoggedTrial& trial) {
   trials_.push_back({trial.changes, trial.outcome, clean_utf8(trial.headline)});
-  const LoggedTrial& clean = trials_.back();
-  write_line({{"changes", clean.changes},
-              {"outcome", outcome_name(clean.outcome)},
-              {"headline", clean.headline}});
+  write_line(json_of(trials_.back()));
 }
 
 void BisectLog::write_line(const Json& line) {

@@ -33,8 +33,10 @@ struct LoggedTrial {
   bool operator==(const LoggedTrial&) const = default;
 };
 
-/// `diverged`, `reproducible`, `unresolved`: as the log and the result have it.
-std::string_view outcome_name(comparators::TrialOutcome outcome) noexcept;
+/// As the log and the result have it.
+template <>
+inline constexpr std::string_view kWords<comparators::TrialOutcome> =
+    "diverged|reproducible|unresolved";
 
 /// The trials of a bisect in a file that only grows, one JSON object a line, so that a bisect that
 /// was killed goes on where it was. The first line says what it belongs to. A last line that was
@@ -92,6 +94,10 @@ enum class BisectStatus {
   kNotSettings,   ///< the baseline diverges from itself
   kNotJudged,     ///< see BisectResult::report
 };
+
+template <>
+inline constexpr std::string_view kWords<BisectStatus> =
+    "reduced|reproducible|not_settings|not_judged";
 
 struct BisectResult {
   BisectStatus status = BisectStatus::kNotJudged;

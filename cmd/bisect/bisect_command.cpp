@@ -37,7 +37,6 @@
 #include "core/error.h"
 #include "core/text/text.h"
 #include "core/trace/run_manifest.h"
-#include "dumpers/store/directory/dump_directory.h"
 #include "dumpers/store/dump_reader.h"
 
 namespace repro_check::cmd {
@@ -110,19 +109,13 @@ void require_names(const configs::RunSpec& run, const Versions& versions) {
 
 constexpr std::size_t kShownTrials = 10;
 
-/// By BisectStatus.
-constexpr std::array kStatusWords{"reduced", "reproducible", "not_settings", "not_judged"};
-
 std::string change_text(const configs::SettingChange& item) {
   return fmt::format("{} {} -> {}", item.pointer, item.baseline, item.candidate);
 }
 
 std::string names_of(const BisectPlan& plan, const ItemSet& items) {
-  std::string names;
-  for (const std::size_t item : items) {
-    names += (names.empty() ? "" : ", ") + plan.items[item].pointer;
-  }
-  return names.empty() ? "nothing" : names;
+  if (items.empty()) return "nothing";
+  return joined(items, ", ", [&](std::size_t item) { return plan.items[item].pointer; });
 }
 
 Line verdict(const BisectPlan& plan, const BisectResult& result) {
@@ -186,7 +179,7 @@ void add_trials(Page& page, const BisectPlan& plan, const BisectResult& result, 
     if (left-- == 0) break;
     page.prose("",
                fmt::format("{}{}: {}",
-                           outcome_name(trial.outcome),
+                           word_of(trial.outcome),
                            trial.is_flaky ? " (its runs do not agree)" : "",
                            names_of(plan, trial.items)));
   }
@@ -261,40 +254,35 @@ void require_no_recordings(const BisectPlan& plan) {
   }
 }
 
-struct BisectChanges {
-  std::vector<configs::SettingChange> changes;
-  /// Why two model files are one change and not one a tensor; empty when they are not.
-  std::string note;
-};
-
-/// In what two runs are set up differently. Two versions of a model's file are taken apart into the
+/// In what two runs are set up differently, and why two model files are one change and not one a
+/// tensor, where they are. Two versions of a model's file are taken apart into the
 /// tensors that differ between them, for which a recorder is asked.
 /// @throws core::Error{kUsage} when `weights_from` names a file whose tensors cannot be taken, or
 ///         `weights` a tensor that is not there; what ask_recorder() throws
-BisectChanges bisect_changes(const configs::RunSpec& baseline, const configs::RunSpec& candidate) {
-  BisectChanges result;
-  result.changes = configs::setting_changes(baseline, candidate);
+void find_changes(const configs::RunSpec& baseline,
+                  const configs::RunSpec& candidate,
+                  BisectPlan& plan) {
+  plan.items = configs::setting_changes(baseline, candidate);
   const auto files = configs::weight_files(baseline, candidate);
-  if (!files) return result;
+  if (!files) return;
   const Versions versions = compare(baseline, *files);
   if (!versions.obstacle.empty()) {
     if (baseline.model.weights_from || candidate.model.weights_from) {
       throw core::usage_error("/model/weights_from: " + versions.obstacle, versions.mend);
     }
-    result.note = fmt::format(
+    plan.note = fmt::format(
         "the two model files are one change, since tensors of one cannot "
         "stand in the other: {}",
         core::printable(versions.obstacle));
-    return result;
+    return;
   }
   for (const configs::RunSpec* run : {&baseline, &candidate}) require_names(*run, versions);
-  std::erase_if(result.changes, configs::is_of_weights);
+  std::erase_if(plan.items, configs::is_of_weights);
   std::vector<configs::SettingChange> weights =
       configs::weight_changes(baseline, candidate, *files, versions.different);
-  result.changes.insert(result.changes.begin(),
-                        std::make_move_iterator(weights.begin()),
-                        std::make_move_iterator(weights.end()));
-  return result;
+  plan.items.insert(plan.items.begin(),
+                    std::make_move_iterator(weights.begin()),
+                    std::make_move_iterator(weights.end()));
 }
 
 /// What a bisect found, as text: the verdict first.
@@ -335,20 +323,20 @@ std::string bisect_json(const BisectPlan& plan,
   Json trials = Json::array();
   for (const BisectTrial& trial : result.trials) {
     trials.push_back({{"changes", json_names(plan, trial.items)},
-                      {"outcome", outcome_name(trial.outcome)},
+                      {"outcome", word_of(trial.outcome)},
                       {"flaky", trial.is_flaky},
                       {"headline", json_text(trial.headline)}});
   }
   return to_document({{"format", "repro-check-bisect"},
                       {"version", "1.1"},
-                      {"status", kStatusWords.at(static_cast<std::size_t>(result.status))},
+                      {"status", word_of(result.status)},
                       {"exit_code", static_cast<int>(exit_code_of(result))},
                       {"headline", json_text(verdict(plan, result).raw())},
                       {"changes", std::move(changes)},
                       {"note", json_of(OrNull{plan.note})},
                       {"reduced", is_reduced ? json_names(plan, needed) : Json()},
                       {"certain", result.reduction.is_certain},
-                      {"rest", result.rest ? Json(outcome_name(*result.rest)) : Json()},
+                      {"rest", result.rest ? Json(word_of(*result.rest)) : Json()},
                       {"flaky", result.is_flaky()},
                       {"trials", std::move(trials)},
                       {"recorded", json_integer(result.recorded)},
@@ -390,9 +378,7 @@ class BisectCommand final : public Command {
     require_two_runs(config);
     BisectPlan plan;
     plan.baseline = config.runs[0];
-    BisectChanges found = bisect_changes(config.runs[0], config.runs[1]);
-    plan.note = std::move(found.note);
-    plan.items = std::move(found.changes);
+    find_changes(config.runs[0], config.runs[1], plan);
     if (plan.items.empty()) {
       throw core::usage_error(
           "/runs: both are set up alike, down to the bits of their weights: there is "

@@ -15,7 +15,6 @@
 #include "cmd/options/config_options.h"
 #include "cmd/recording/output_lock.h"
 #include "cmd/recording/progress.h"
-#include "cmd/recording/recorder_process.h"
 #include "cmd/recording/recording.h"
 #include "cmd/recording/space.h"
 #include "cmd/render/json/json_form.h"
@@ -27,9 +26,6 @@
 #include "configs/spec/noise_floors.h"
 #include "configs/spec/run_config.h"
 #include "core/error.h"
-#include "dumpers/store/directory/dump_directory.h"
-#include "dumpers/store/directory/rank_dumps.h"
-#include "dumpers/store/dump_reader.h"
 
 namespace repro_check::cmd {
 namespace {
@@ -136,15 +132,12 @@ class CalibrateCommand final : public Command {
       const RecordingResult recorded = record_where_it_fits(job, as_first, progress);
       if (!recorded.totals) return report_failed_run(recorded, config_.file(), format_, globals);
       if (!meter) {
-        first = store::open_dump(store::leading_dump(job.dump), places);
-        expect_own(*first, job.dump);
+        first = open_own(job.dump, places);
         meter = std::make_unique<comparators::NoiseMeter>(*first);
         continue;
       }
       progress.stage("comparing");
-      const auto again = store::open_dump(store::leading_dump(job.dump), places);
-      expect_own(*again, job.dump);
-      meter->add(*again, comparison_on(progress));
+      meter->add(*open_own(job.dump, places), comparison_on(progress));
       if (!keep_) discard_with_log(job.dump);
     }
     progress.clear();

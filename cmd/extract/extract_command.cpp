@@ -121,11 +121,7 @@ std::string string_literal(std::string_view text) {
 
 /// The slots of the results, with commas.
 std::string slot_literals(const Reproducer& reproducer) {
-  std::string slots;
-  for (const std::string& slot : reproducer.result_slots) {
-    slots += (slots.empty() ? "" : ", ") + string_literal(slot);
-  }
-  return slots;
+  return joined(reproducer.result_slots, ", ", string_literal);
 }
 
 std::string dtype_literal(Language language, core::Dtype dtype) {

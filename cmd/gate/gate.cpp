@@ -7,7 +7,6 @@
 #include <chrono>
 #include <cstdlib>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -19,7 +18,6 @@
 #include "cmd/reports/verdict.h"
 #include "cmd/terminal/output.h"
 #include "comparators/runs/second_pair.h"
-#include "configs/parser/config_parser.h"
 #include "core/digest/digest.h"
 #include "core/error.h"
 #include "core/text/text.h"
@@ -168,10 +166,8 @@ void say_missing(const GateCase& gate,
   std::string mend = accept_command(gate);
   if (nearest != nullptr) {
     outcome.nearest = nearest->file.string();
-    std::string fields;
-    for (const baselines::Change& change : outcome.nearest_changes) {
-      fields += (fields.empty() ? "" : ", ") + change.name;
-    }
+    const std::string fields =
+        joined(outcome.nearest_changes, ", ", [](const auto& change) { return change.name; });
     reason += fmt::format("; the nearest, {}, differs in {}", nearest->file.string(), fields);
     mend +=
         "; or make machines alike: \"env\" with ATEN_CPU_CAPABILITY and "
@@ -406,8 +402,7 @@ void note_orphans(const GateCase& gate, Report& report, GateOutcome& outcome) {
 
 /// What follows once the runs are whole.
 void judge_whole(const GateCase& gate, std::vector<Report>& reports, GateOutcome& outcome) {
-  const auto dump = store::open_dump(store::leading_dump(gate.dumps.front()), gate.references);
-  expect_own(*dump, gate.dumps.front());
+  const auto dump = open_own(gate.dumps.front(), gate.references);
   const auto platform = baselines::platform_of(dump->manifest());
   if (platform) outcome.key = core::to_hex(platform->key());
   const auto today = std::chrono::floor<std::chrono::days>(std::chrono::system_clock::now());

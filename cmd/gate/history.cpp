@@ -16,7 +16,6 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <span>
-#include <stdexcept>
 #include <string_view>
 #include <system_error>
 #include <utility>

@@ -6,7 +6,6 @@
 #include <optional>
 #include <string>
 #include <system_error>
-#include <vector>
 
 #include "cmd/options/command.h"
 #include "cmd/options/command_line.h"
@@ -14,8 +13,7 @@
 #include "cmd/recording/output_lock.h"
 #include "cmd/recording/recording.h"
 #include "cmd/recording/space.h"
-#include "cmd/render/json/json_form.h"
-#include "cmd/render/text.h"
+#include "cmd/render/json/say.h"
 #include "cmd/reports/verdict.h"
 #include "cmd/terminal/output.h"
 
@@ -24,24 +22,19 @@ namespace {
 
 std::string summary_text(const RecordingResult& result, const std::string& format) {
   const RecorderTotals& totals = *result.totals;
-  if (format == "json") {
-    Json document;
-    document["format"] = "repro-check-recording";
-    document["version"] = "1.0";
-    document["run"] = clean_utf8(result.summary.name);
-    document["dump"] = clean_utf8(result.summary.location);
-    document["operators"] = totals.operators;
-    document["tensors"] = totals.tensors;
-    document["bytes"] = totals.bytes;
-    document["seconds"] = totals.seconds;
-    return to_document(document, false);
-  }
-  return fmt::format("RECORDED {}, {}, {} in {}: {}\n",
-                     format_count(totals.operators, "operator"),
-                     format_count(totals.tensors, "tensor"),
-                     format_bytes(totals.bytes),
-                     format_seconds(totals.seconds),
-                     escape_name(result.summary.location));
+  const Json document{{"format", "repro-check-recording"},
+                      {"version", "1.0"},
+                      {"run", result.summary.name},
+                      {"dump", result.summary.location},
+                      {"operators", totals.operators},
+                      {"tensors", totals.tensors},
+                      {"bytes", totals.bytes},
+                      {"seconds", totals.seconds}};
+  if (format == "json") return to_document(cleaned(document), false);
+  return say(
+      "RECORDED {operators:operator}, {tensors:tensor}, {bytes:bytes} in "
+      "{seconds:seconds}: {dump}\n",
+      document);
 }
 
 void require_fixed_level(const configs::Config& config) {

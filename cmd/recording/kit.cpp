@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "cmd/render/text.h"
 #include "core/error.h"
 
 namespace repro_check::cmd {
@@ -45,9 +46,7 @@ std::vector<fs::path> places_beside(const char* variable,
 }
 
 std::string listed(const std::vector<fs::path>& files) {
-  std::string text;
-  for (const fs::path& file : files) text += (text.empty() ? "" : ", ") + file.string();
-  return text;
+  return joined(files, ", ", [](const fs::path& file) { return file.string(); });
 }
 
 std::vector<fs::path> libexec_places() {
@@ -179,15 +178,12 @@ fs::path interpreter_in(const fs::path& script) {
   line.resize(static_cast<std::size_t>(stream.gcount()));
   line.resize(std::min(line.find('\n'), line.size()));
   if (!line.starts_with(kMark)) return {};
-  constexpr std::string_view kSpace = " \t";
-  const std::size_t begin = line.find_first_not_of(kSpace, kMark.size());
-  if (begin == std::string::npos) return {};
-  const std::size_t end = std::min(line.find_first_of(kSpace, begin), line.size());
-  fs::path first = line.substr(begin, end - begin);
-  const std::size_t next = line.find_first_not_of(kSpace, end);
+  std::istringstream words(line.substr(kMark.size()));
+  std::string first;
+  std::string next;
+  words >> first >> next;
   // `#!/usr/bin/env python3`
-  if (first.filename() != "env" || next == std::string::npos) return first;
-  return line.substr(next, line.find_first_of(kSpace, next) - next);
+  return fs::path(first).filename() == "env" && !next.empty() ? next : first;
 }
 
 fs::path interpreter_of(const ProcessPlan& program) {

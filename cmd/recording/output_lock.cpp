@@ -24,6 +24,7 @@
 #include "core/trace/run_manifest.h"
 #include "dumpers/journal/journal_reader.h"
 #include "dumpers/store/directory/rank_dumps.h"
+#include "dumpers/store/dump_reader.h"
 
 namespace repro_check::cmd {
 namespace {
@@ -191,6 +192,13 @@ void expect_own(const core::DumpSource& opened, const fs::path& place) {
                              "recorded there meanwhile",
                          "give each command a directory of its own (--out), or start one after the "
                          "other");
+}
+
+std::unique_ptr<core::DumpSource> open_own(const fs::path& place,
+                                           const std::vector<fs::path>& references) {
+  auto opened = store::open_dump(store::leading_dump(place), references);
+  expect_own(*opened, place);
+  return opened;
 }
 
 RunOutputs::RunOutputs(const std::vector<fs::path>& directories) {

@@ -68,6 +68,13 @@ void note_own_moved(const std::filesystem::path& from, const std::filesystem::pa
 /// @throws core::Error{kRunFailed} where it is another dump than the one that was noted
 void expect_own(const core::DumpSource& opened, const std::filesystem::path& place);
 
+/// Opens the dump in `place`, of several ranks that of the lowest, which expect_own() lets pass.
+/// @param references  where dumps may be that it refers to
+/// @throws as store::open_dump() and expect_own()
+std::unique_ptr<core::DumpSource> open_own(
+    const std::filesystem::path& place,
+    const std::vector<std::filesystem::path>& references = {});
+
 /// What `run` leaves in its directories, which the next `run` may replace, and nothing else that
 /// lies there: while one lives, a file in each directory says which dumps were noted in it. One at
 /// a time, held by whoever holds the directories.

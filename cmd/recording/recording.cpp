@@ -8,7 +8,6 @@
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
-#include <iterator>
 #include <map>
 #include <optional>
 #include <system_error>
@@ -25,7 +24,6 @@
 #include "core/error.h"
 #include "core/text/text.h"
 #include "dumpers/store/directory/dump_directory.h"
-#include "dumpers/store/directory/rank_dumps.h"
 #include "dumpers/store/dump_reader.h"
 
 namespace repro_check::cmd {
@@ -43,18 +41,13 @@ std::string last_line(const std::filesystem::path& file) {
   const std::streamoff size = stream.tellg();
   if (!stream || size <= 0) return {};
   stream.seekg(std::max<std::streamoff>(0, size - kTail));
-  std::string text{std::istreambuf_iterator<char>(stream), {}};
   std::string last;
-  for (;;) {
-    const std::size_t end = text.find_last_not_of("\r\n \t");
-    if (end == std::string::npos) return last;
-    text.erase(end + 1);
-    const std::size_t start = text.rfind('\n');
-    std::string line = start == std::string::npos ? text : text.substr(start + 1);
-    if (!line.starts_with("  ")) return line;
-    if (last.empty()) last = std::move(line);
-    text.erase(start == std::string::npos ? 0 : start);
+  std::string indented;
+  for (std::string line; std::getline(stream, line);) {
+    line.erase(line.find_last_not_of("\r \t") + 1);
+    if (!line.empty()) (line.starts_with("  ") ? indented : last) = line;
   }
+  return last.empty() ? indented : last;
 }
 
 struct Unfinished {
@@ -282,9 +275,7 @@ Report failed_run_report(const std::vector<RecordingResult>& results,
     comparators::RunSummary summary = result.summary;
     if (result.totals) {
       whole += (whole.empty() ? "" : ", ") + summary.name;
-      const auto dump = store::open_dump(store::leading_dump(summary.location));
-      expect_own(*dump, summary.location);
-      summary.manifest = dump->manifest();
+      summary.manifest = open_own(summary.location)->manifest();
     } else {
       const std::string joint = summary.signal.empty() ? ": " : " ";
       report.reasons.insert(report.reasons.begin(), summary.name + joint + summary.message);

@@ -6,7 +6,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 
 #include "cmd/recording/progress.h"
 #include "cmd/recording/recorder_process.h"

@@ -52,24 +52,17 @@ using Contents = std::set<core::ContentKey>;
 
 /// Of the distinct contents of the operators that are not `held`: each is stored once.
 /// @param operators  empty = all
-std::uint64_t content_bytes(const core::DumpSource& dump,
-                            const core::OpRanges& operators,
-                            Contents held) {
+std::uint64_t content_bytes(const core::DumpSource& dump, core::OpRanges operators, Contents held) {
   std::uint64_t bytes = 0;
-  const auto add = [&](std::uint64_t index) {
-    for (const core::TensorRecord& tensor : dump.op(index).tensors) {
-      if (tensor.state != core::ContentState::kHashed) continue;
-      const core::ContentKey key = tensor.content_key();
-      if (held.insert(key).second) bytes += core::content_size(key);
-    }
-  };
-  if (operators.empty()) {
-    for (std::uint64_t index = 0; index < dump.op_count(); ++index) add(index);
-  }
+  if (operators.empty()) operators = {{0, dump.op_count()}};
   for (const core::OpRange& range : operators) {
     for (std::uint64_t index = range.first; index <= range.last && index < dump.op_count();
          ++index) {
-      add(index);
+      for (const core::TensorRecord& tensor : dump.op(index).tensors) {
+        if (tensor.state != core::ContentState::kHashed) continue;
+        const core::ContentKey key = tensor.content_key();
+        if (held.insert(key).second) bytes += core::content_size(key);
+      }
     }
   }
   return bytes;

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "cmd/recording/output_lock.h"
-#include "cmd/recording/recorder_process.h"
 #include "cmd/recording/recording.h"
 #include "cmd/recording/space.h"
 #include "cmd/render/render.h"
@@ -18,11 +17,11 @@
 #include "cmd/reports/verdict.h"
 #include "cmd/terminal/logging.h"
 #include "cmd/terminal/output.h"
+#include "comparators/runs/repeatability.h"
 #include "comparators/runs/second_pair.h"
 #include "core/error.h"
 #include "dumpers/store/directory/dump_directory.h"
 #include "dumpers/store/directory/rank_dumps.h"
-#include "dumpers/store/dump_reader.h"
 
 namespace repro_check::cmd {
 namespace {
@@ -357,8 +356,7 @@ comparators::OpRepeatability assess_dumps(const std::vector<std::filesystem::pat
   for (const std::filesystem::path& dump : dumps) {
     if (opened.size() == comparators::kMostAssessed) break;
     try {
-      opened.push_back(store::open_dump(store::leading_dump(dump), places));
-      expect_own(*opened.back(), dump);
+      opened.push_back(open_own(dump, places));
     } catch (const core::Error& error) {
       // Whoever compares the dump says so in the verdict.
       if (!unreadable_dump(dump, error)) throw;

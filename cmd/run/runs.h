@@ -5,8 +5,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <span>
-#include <string>
 #include <vector>
 
 #include "cmd/recording/output_lock.h"
@@ -15,10 +13,8 @@
 #include "cmd/reports/verdict.h"
 #include "comparators/compare.h"
 #include "comparators/report/report.h"
-#include "comparators/runs/repeatability.h"
 #include "comparators/runs/second_pair.h"
 #include "configs/spec/run_config.h"
-#include "core/trace/run_manifest.h"
 
 namespace repro_check::cmd {
 

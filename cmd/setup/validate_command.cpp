@@ -13,7 +13,6 @@
 #include "cmd/render/text.h"
 #include "cmd/run/runs.h"
 #include "cmd/terminal/output.h"
-#include "configs/parser/config_parser.h"
 #include "core/tensor/dtype.h"
 
 namespace repro_check::cmd {
