@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -605,9 +606,12 @@ void repro_check_new_memory(void* storage) {
 }
 
 const char* repro_check_lane() {
-  thread_local std::string text;
-  when_active([&](capture::Capture& capture) { text = core::lane_text(capture.lane_number()); });
-  return text.c_str();
+  thread_local std::array<char, 64> text;  // longer than any lane's
+  text = {};
+  when_active([&](capture::Capture& capture) {
+    core::lane_text(capture.lane_number()).copy(text.data(), text.size() - 1);
+  });
+  return text.data();
 }
 
 const void* repro_check_place() {

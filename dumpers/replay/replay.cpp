@@ -807,7 +807,7 @@ OutputDistance measure(const std::string& slot,
     if (std::isfinite(a[i]) && std::isfinite(b[i])) {
       const double gap = std::abs(a[i] - b[i]);
       max = std::max(max, gap);
-      squares += static_cast<long double>(gap) * gap;
+      squares += static_cast<long double>(gap) * static_cast<long double>(gap);
       ++finite;
     } else if (a[i] != b[i] && !both_nan) {
       ++distance.incomparable;
