@@ -482,7 +482,6 @@ def _watch_loaders(module):
         places[loader] = _recording.probe.repro_check_place()
 
     def note_loader(iterator, loader, *_args, **_kwargs):
-        iterator._repro_check_orders = {}  # of workers, which are asked ahead: by number of the batch
         if _recording.checkpoints is not None:
             _recording.checkpoints.before_iterator(iterator, loader)
 
@@ -496,7 +495,8 @@ def _watch_loaders(module):
         if _recording.ended:
             return
         if isinstance(iterator, several):
-            iterator._repro_check_orders[iterator._send_idx] = samples
+            # Workers are asked ahead: by number of the batch.
+            vars(iterator).setdefault("_repro_check_orders", {})[iterator._send_idx] = samples
         else:
             _record_order(iterator, samples)
 
@@ -538,8 +538,9 @@ def _sampler_of(loader):
 
 
 def _record_order_of_workers(iterator):
-    if iterator._repro_check_orders:
-        _record_order(iterator, iterator._repro_check_orders.pop(iterator._rcvd_idx - 1, None))
+    orders = getattr(iterator, "_repro_check_orders", None)
+    if orders:
+        _record_order(iterator, orders.pop(iterator._rcvd_idx - 1, None))
 
 
 def _record_order(iterator, samples):

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """`repro_check.record` and `repro_check.compare`: what runs in this process, recorded and compared."""
 import os
+import subprocess
 import sys
 import tempfile
+import textwrap
 import unittest
 from pathlib import Path
 
@@ -54,6 +56,21 @@ class InProcess(unittest.TestCase):
         shown = [[(o.full_name, o.module, o.phase, o.step) for o in dump] for dump in (one, other)]
         self.assertEqual(*shown)
         self.assertEqual({o.step for o in other}, {0, 1, 2} - {2} | {max(o.step for o in other)})
+
+    def test_a_loader_that_was_there_before_is_no_failure(self):
+        program = f"""
+            import repro_check, torch
+            from torch.utils.data import DataLoader, TensorDataset
+            batches = iter(DataLoader(TensorDataset(torch.arange(8)), batch_size=2, num_workers=2))
+            with repro_check.record({str(self.folder / "A")!r}):
+                print(sum(batch.sum().item() for batch, in batches))
+            import repro_check_attach
+            print(repro_check_attach._notes)
+        """
+        paths = os.pathsep.join([str(Path(repro_check.__file__).resolve().parents[1]), os.environ.get("PYTHONPATH", "")])
+        done = subprocess.run([sys.executable, "-W", "ignore", "-c", textwrap.dedent(program)],
+                              env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True)
+        self.assertEqual(done.stdout, "28\n[]\n", done.stderr)
 
     def test_a_block_that_raises_leaves_its_dump(self):
         with self.assertRaises(KeyError):
