@@ -285,10 +285,10 @@ Capture::Place Capture::place() const {
 std::optional<std::uint32_t> Capture::fork_lane() {
   LaneState* lane = inherited_lane();
   if (lane == nullptr || !lane->is_held_here()) return std::nullopt;
-  std::shared_ptr<LaneState> forked = lane->fork();
-  forked->launched();
+  const std::shared_ptr<LaneState> forked = lane->fork();
   const std::lock_guard<std::mutex> lock(mutex_);
-  return forked_.insert_or_assign(forked->number, forked).first->first;
+  forked_[forked->number] = forked;
+  return forked->number;
 }
 
 std::shared_ptr<LaneState> Capture::begin_lane(std::optional<std::uint32_t> forked) {

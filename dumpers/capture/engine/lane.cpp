@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dumpers/capture/engine/lane.h"
 
+#include <utility>
+
 #include "core/trace/op_record.h"
 
 namespace repro_check::capture {
@@ -9,7 +11,6 @@ std::shared_ptr<LaneState> LaneState::fork() {
   auto forked = std::make_shared<LaneState>(capture, core::forked_lane(number, forks_++));
   forked->parent_ = weak_from_this();
   forked->step_ = step();
-  forked->launcher_ = this_thread();
   return forked;
 }
 
@@ -41,7 +42,9 @@ void begin_fork() {
   LaneState* lane = LaneState::current();
   if (lane == nullptr) return;
   lane->hold();
-  c10::ThreadLocalDebugInfo::_push(LaneState::kind(), lane->fork());
+  auto forked = lane->fork();
+  forked->launch();
+  c10::ThreadLocalDebugInfo::_push(LaneState::kind(), std::move(forked));
 }
 
 void end_fork() noexcept {

@@ -62,8 +62,10 @@ class LaneState final : public c10::DebugInfoBase, public std::enable_shared_fro
     return holder_.load(std::memory_order_relaxed) == this_thread();
   }
 
-  /// The next fork, which this thread is about to launch, in the step in which this lane is.
+  /// The next fork, in the step in which this lane is. On the thread that holds it.
   std::shared_ptr<LaneState> fork();
+  /// This thread launches it, until launched().
+  void launch() noexcept { launcher_.store(this_thread(), std::memory_order_relaxed); }
   void launched() noexcept { launcher_.store(nullptr, std::memory_order_relaxed); }
   [[nodiscard]] bool is_launched_here() const noexcept {
     return launcher_.load(std::memory_order_relaxed) == this_thread();

@@ -373,9 +373,6 @@ class SummaryOfLeaves {
 
 std::atomic<bool> shares_out = true;
 
-/// How many pieces are too few to be shared out.
-std::int64_t grain() { return shares_out ? 1 : std::numeric_limits<std::int64_t>::max(); }
-
 }  // namespace
 
 void read_serially() { shares_out = false; }
@@ -404,12 +401,13 @@ ContentSummary summarise_content(const StridedBytes& content, core::Dtype dtype,
       }
     }
   };
-  at::parallel_for(0, static_cast<std::int64_t>((bytes + at_once - 1) / at_once), grain(), walk);
+  const std::int64_t grain = shares_out ? 1 : std::numeric_limits<std::int64_t>::max();
+  at::parallel_for(0, static_cast<std::int64_t>((bytes + at_once - 1) / at_once), grain, walk);
   return leaves.put_together();
 }
 
 void share_out(std::size_t count, bool pays, const std::function<void(std::size_t)>& work) {
-  if (!pays) {
+  if (!pays || !shares_out) {
     for (std::size_t i = 0; i < count; ++i) work(i);
     return;
   }
@@ -417,7 +415,7 @@ void share_out(std::size_t count, bool pays, const std::function<void(std::size_
   const auto take = [&](std::int64_t /*first*/, std::int64_t /*last*/) {
     for (std::size_t i = next++; i < count; i = next++) work(i);
   };
-  at::parallel_for(0, at::get_num_threads(), grain(), take);
+  at::parallel_for(0, at::get_num_threads(), 1, take);
 }
 
 void summarise_contents(std::span<ContentOrder> orders, bool with_stats) {

@@ -188,9 +188,8 @@ inline constexpr bool kOpensTransforms = REPRO_CHECK_TORCH_AT_LEAST(2, 0);
 
 /// What a tensor inside of transforms (`vmap`, `grad`) stands for.
 struct Transformed {
-  at::Tensor values;  ///< what all of them hold; undefined where that is not said
-  std::string
-      transforms;  ///< from the innermost on: `vmap=0 grad`, with the dimension that vmap adds
+  at::Tensor values;       ///< what all of them hold; undefined where that is not said
+  std::string transforms;  ///< outermost first: `vmap=0 grad`; of vmap the dimension that it adds
 };
 /// @param tensor  that a transform made
 Transformed transformed(const at::Tensor& tensor);
