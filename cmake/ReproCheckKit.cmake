@@ -25,7 +25,9 @@ target_link_options(repro_check_kit_trial PRIVATE LINKER:--unresolved-symbols=ig
 set_target_properties(repro_check_kit_trial PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${kit_generated}"
                       OUTPUT_NAME trial LINKER_LANGUAGE CXX)
 
+# The second is included by LibTorch's own headers, which do not bring it.
 find_path(FMT_INCLUDE_DIR fmt/format.h REQUIRED)
+find_path(NLOHMANN_INCLUDE_DIR nlohmann/json.hpp REQUIRED)
 file(
   GENERATE
   OUTPUT "${kit_generated}/inputs.cmake"
@@ -36,7 +38,7 @@ set(sources \"${kit_sources}\")
 set(archives \"${kit_archive_files}\")
 set(trial \"$<TARGET_FILE:repro_check_kit_trial>\")
 set(map \"${kit_generated}/trial.map\")
-set(fmt \"${FMT_INCLUDE_DIR}\")
+set(headers \"${FMT_INCLUDE_DIR}/fmt;${NLOHMANN_INCLUDE_DIR}/nlohmann\")
 set(strip \"${CMAKE_STRIP}\")
 set(objdump \"${CMAKE_OBJDUMP}\")
 set(version \"${PROJECT_VERSION}\")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Lays out what probe and recorder are built of on the user's machine (see
 # dumpers/python/repro_check_kit.py): `cmake -DINPUTS=FILE -P` this file, where FILE sets kit, root,
-# sources, archives, trial, map, fmt, strip, objdump and version. `id` is written last, and tells one
-# kit from any other.
+# sources, archives, trial, map, headers, strip, objdump and version. `id` is written last, and tells
+# one kit from any other.
 include("${INPUTS}")
 file(REMOVE_RECURSE "${kit}")
 set(contents "")
@@ -12,7 +12,7 @@ foreach(file IN LISTS sources)
   file(SHA256 "${root}/${file}" digest)
   string(APPEND contents "${file} ${digest}\n")
 endforeach()
-file(COPY "${fmt}/fmt" DESTINATION "${kit}" FILES_MATCHING PATTERN "*.h")
+file(COPY ${headers} DESTINATION "${kit}" FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
 
 # What of other libraries a recorder needs is what the trial was linked with: archives go with the
 # kit, shared ones are on this system as they are for the tool.
