@@ -50,13 +50,6 @@ std::string module_text(const core::OpRecord& op) {
   return op.site ? escape_name(op.site->module_path) : "";
 }
 
-std::string source_line_text(const core::OpRecord& op) {
-  const core::SourceFrame* frame = op.site ? core::display_frame(*op.site) : nullptr;
-  if (frame == nullptr) return "";
-  const std::string base = frame->file.substr(frame->file.rfind('/') + 1);
-  return escape_name(base) + ":" + std::to_string(frame->line);
-}
-
 bool draws(const core::OpRecord& op) { return op.generator || (op.op && op.op->seeded); }
 
 std::string draw_text(const core::OpRecord& op, Form form) {
@@ -87,7 +80,7 @@ std::string draw_json(const core::OpRecord& op) {
 
 /// `train.py:12`, and which thread or worker stands there, but for the main one.
 std::string place_text(const core::OpRecord& op) {
-  std::string source = source_line_text(op);
+  std::string source = escape_name(core::line_text(op.site.get()));
   if (op.lane == core::kMainLane) return source;
   return source + (source.empty() ? "" : ", ") + core::lane_text(op.lane);
 }

@@ -201,18 +201,7 @@ std::string fit(std::string_view text, std::size_t width) {
   return std::string(head).append(kDots).append(rest);
 }
 
-std::string raw_place_text(const core::CallSite* site) {
-  if (site == nullptr) return {};
-  std::string out = site->module_path;
-  const core::SourceFrame* frame = core::display_frame(*site);
-  if (frame == nullptr || frame->file.empty()) return out;
-  const std::string_view file = frame->file;
-  out += out.empty() ? "" : ", ";
-  out += file.substr(file.find_last_of('/') + 1);
-  return frame->line == 0 ? out : fmt::format("{}:{}", out, frame->line);
-}
-
-std::string place_text(const core::CallSite* site) { return escape_name(raw_place_text(site)); }
+std::string place_text(const core::CallSite* site) { return escape_name(core::place_of(site)); }
 
 std::string shell_quote(std::string_view word) {
   if (needs_ansi_quotes(word)) return ansi_quoted(word);

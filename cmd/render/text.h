@@ -74,11 +74,8 @@ std::string bits_text(std::span<const std::byte> element);
 /// @param element  element_size(dtype) bytes, little-endian
 std::string element_text(core::Dtype dtype, std::span<const std::byte> element);
 
-/// `encoder.layers.3.linear1, model.py:123`: module path, base name of the display frame's file and
-/// its line, each where known; escaped. Empty when neither is. `site` may be null.
+/// core::place_of(), escaped.
 std::string place_text(const core::CallSite* site);
-/// The same, not escaped.
-std::string raw_place_text(const core::CallSite* site);
 
 /// The word as a POSIX shell reads it back, quoted only where needed; controls as $'\x1b'.
 std::string shell_quote(std::string_view word);

@@ -359,7 +359,7 @@ Line op_line(const OpDivergence& op) { return op_line(shown_index(op), shown_rec
 Line op_line(std::uint64_t index, const core::OpRecord& record) {
   Line line(fmt::format("op {} ", index));
   line.put(operator_text(record), Role::kOperator);
-  const std::string place = raw_place_text(record.site.get());
+  const std::string place = core::place_of(record.site.get());
   if (place.empty()) return line;
   const core::SourceFrame* frame =
       record.site == nullptr ? nullptr : core::display_frame(*record.site);

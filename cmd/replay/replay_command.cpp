@@ -194,7 +194,7 @@ std::string replay_json(const ReplayFindings& findings, bool pretty) {
                       {"op",
                        {{"index", op.index},
                         {"operator", clean_utf8(op.op->full_name())},
-                        {"place", clean_utf8(raw_place_text(op.site.get()))}}},
+                        {"place", clean_utf8(core::place_of(op.site.get()))}}},
                       {"against", std::move(against)},
                       {"libtorch", clean_utf8(findings.libtorch)},
                       {"device", json_of(OrNull{findings.device})},

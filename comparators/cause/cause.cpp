@@ -171,6 +171,46 @@ std::string_view argument_advice(const Case& c) {
   return {};
 }
 
+/// `; the program called random.Random.seed (1) at data.py:3 -> (2) at data.py:3`: otherwise in
+/// each run.
+std::string set_apart_text(const Report& report) {
+  std::string text;
+  for (const Difference& difference : report.differences) {
+    if (!difference.pointer.starts_with(core::kSetByProgram)) continue;
+    text += fmt::format("; the program called {} {} -> {}",
+                        difference.pointer.substr(core::kSetByProgram.size()),
+                        difference.baseline,
+                        difference.candidate);
+  }
+  return text;
+}
+
+/// `; it asked os.urandom (2 calls, first at data.py:7)`: what no seed of ours pins.
+std::string unpinned_text(const core::RunManifest& manifest) {
+  std::string text;
+  for (const core::EnvironmentFact& fact : manifest.environment) {
+    if (!fact.name.starts_with(core::kUnpinned)) continue;
+    text += fmt::format("{}{} ({})",
+                        text.empty() ? "; what no seed pins it took from " : ", ",
+                        fact.name.substr(core::kUnpinned.size()),
+                        fact.value);
+  }
+  return text;
+}
+
+/// What a program may have computed differing values of, where no operator did.
+std::string of_host_text(const Evidence& evidence) {
+  return set_apart_text(evidence.report) + unpinned_text(evidence.baseline.manifest());
+}
+
+std::string host_advice(const Evidence& evidence) {
+  if (!set_apart_text(evidence.report).empty()) {
+    return "give what the program seeds or sets the same value in every run";
+  }
+  return "look at what the program takes it by at this line: the order of a set or of a folder, a "
+         "clock, an address, or another value of the host";
+}
+
 std::string arguments_of(const OpFindings& findings) {
   std::vector<std::string> texts;
   for (const ScalarDifference& argument : findings.arguments) texts.push_back(argument.text());
@@ -181,6 +221,10 @@ std::optional<Cause> argument_differs(const Case& c) {
   if (c.findings.arguments.empty()) return std::nullopt;
   Cause cause(CauseKind::kArgument,
               fmt::format("it was called with other arguments: {}", arguments_of(c.findings)));
+  if (c.evidence.baseline.manifest().is_of_program()) {
+    cause.evidence += of_host_text(c.evidence);
+    cause.advice = host_advice(c.evidence);
+  }
   if (const std::string_view advice = argument_advice(c); !advice.empty()) cause.advice = advice;
   return cause;
 }
@@ -203,13 +247,7 @@ std::optional<Cause> rng_stream(const Case& c) {
     parting = fmt::format("the generators started apart (seed {} against {})", here, there);
   }
   if (parting.empty()) parting = "its generator stood at another place";
-  for (const Difference& difference : c.evidence.report.differences) {
-    if (!difference.pointer.starts_with(core::kSetByProgram)) continue;
-    parting += fmt::format("; the program called {} {} -> {}",
-                           difference.pointer.substr(core::kSetByProgram.size()),
-                           difference.baseline,
-                           difference.candidate);
-  }
+  parting += set_apart_text(c.evidence.report);
   Cause cause(CauseKind::kRngStream,
               fmt::format("it draws random numbers, its inputs were bit-equal, and {}", parting));
   if (seeds) {
@@ -598,11 +636,13 @@ Cause mismatch_cause(const OpFindings& findings, const Evidence& evidence) {
 /// one whose output passed although it differs; kReceived of a collective or a message, which is
 /// recorded where it is read; kUnobservedWrite of one whose output was equal, so that something
 /// else wrote in between; kRace of another operator of another lane in each run, though both ran in
-/// both; kInputData, kWeights; kConstant of nothing in the trace, and nobody named it.
+/// both; kArgument of a tensor that both runs made alike, and one of them was given another;
+/// kInputData, kWeights; kConstant of nothing in the trace, and nobody named it.
 struct TracedInput {
   const TensorComparison* comparison = nullptr;
   CauseKind origin = CauseKind::kConstant;
   std::optional<std::uint64_t> producer;  ///< baseline op
+  bool is_of_one = false;                 ///< kArgument: both are results of one operator
   std::string name;                       ///< without its prefix
   std::string_view changed;  ///< where it is not what its producer returned: `in the candidate`
 };
@@ -625,7 +665,11 @@ class Tracer {
     traced.changed = changed_since(comparison);
     const std::int64_t here = comparison.baseline.producer;
     const std::int64_t there = comparison.candidate.producer;
-    if (here >= 0 && (there < 0 || is_one(here, there))) {
+    if (is_another_tensor(comparison)) {
+      traced.origin = CauseKind::kArgument;
+      traced.producer = static_cast<std::uint64_t>(here);
+      traced.is_of_one = is_one(here, there);
+    } else if (here >= 0 && (there < 0 || is_one(here, there))) {
       set_producer(static_cast<std::uint64_t>(here), traced);
     } else if (there >= 0) {
       // Another operator wrote it than in the baseline, or one that the baseline lacks: that alone
@@ -647,6 +691,36 @@ class Tracer {
   }
 
  private:
+  /// Whether each run was given another tensor, though both made both alike.
+  [[nodiscard]] bool is_another_tensor(const TensorComparison& comparison) const {
+    const std::int64_t here = comparison.baseline.producer;
+    const std::int64_t there = comparison.candidate.producer;
+    const auto other_op = baseline_of(there);
+    if (here < 0 || !other_op || !is_made_alike(static_cast<std::uint64_t>(here)) ||
+        !is_made_alike(*other_op) ||
+        evidence_.baseline_writes.differing_writer(comparison.baseline) >= 0 ||
+        evidence_.candidate_writes.differing_writer(comparison.candidate) >= 0) {
+      return false;
+    }
+    if (!is_one(here, there)) return true;
+    const core::OpRecord made = evidence_.baseline.op(static_cast<std::uint64_t>(here));
+    const core::OpRecord other = evidence_.candidate.op(static_cast<std::uint64_t>(there));
+    const core::TensorRecord* from = core::written_output(made, comparison.baseline);
+    const core::TensorRecord* to = core::written_output(other, comparison.candidate);
+    return from != nullptr && to != nullptr &&
+           (from->slot != to->slot ||
+            comparison.baseline.storage_offset != comparison.candidate.storage_offset);
+  }
+
+  /// @param op  of the baseline
+  [[nodiscard]] bool is_made_alike(std::uint64_t op) const {
+    OpOutcome outcome = evidence_.outcomes.at(op);
+    if (outcome == OpOutcome::kSkipped) {
+      if (const auto step = step_that_tells_of(op)) outcome = evidence_.outcomes.at(*step);
+    }
+    return outcome == OpOutcome::kEqual || outcome == OpOutcome::kWithin;
+  }
+
   /// Whether each side was written last by another call, of which one at least is of another lane,
   /// and neither is missing in the other run: only their order differs.
   [[nodiscard]] bool is_raced(std::int64_t here, std::int64_t there) const {
@@ -832,6 +906,17 @@ std::string writer_text(const core::DumpSource& dump, std::int64_t writer) {
       "op {} {} of lane {}", writer, operator_text(head), core::lane_text(head.lane));
 }
 
+/// Of memory that operators have written in part alone, where it differs and they wrote alike.
+std::optional<Cause> partly_written_cause(const TracedInput& input, const Evidence& evidence) {
+  const core::TensorRecord& tensor = input.comparison->baseline;
+  if (!evidence.baseline_writes.is_written_in_part(tensor)) return std::nullopt;
+  return Cause(CauseKind::kUninitialised,
+               evidence.baseline_writes.describe_unwritten(tensor) +
+                   ": nobody has written the rest, or the program did with no operator",
+               "fill it whole before it is read (torch.zeros in place of torch.empty), or look for "
+               "what fills it past the dispatcher");
+}
+
 std::string unobserved_text(const TracedInput& input) {
   if (input.changed.empty() || !input.producer) {
     return fmt::format(
@@ -857,6 +942,65 @@ std::string given_text(const TracedInput& input, const Evidence& evidence) {
       operator_text(head));
 }
 
+/// Whether the differing inputs are the same tensors, in another order.
+bool is_reordered(const std::vector<TensorComparison>& inputs) {
+  std::vector<core::Digest> here;
+  std::vector<core::Digest> there;
+  for (const TensorComparison& input : inputs) {
+    here.push_back(input.baseline.digest);
+    there.push_back(input.candidate.digest);
+  }
+  std::ranges::sort(here);
+  std::ranges::sort(there);
+  return here == there;
+}
+
+/// `what op 3 aten::mm made in the baseline, and what op 5 aten::mm made in the candidate`
+std::string two_makers_text(const TensorComparison& tensor, const Evidence& evidence) {
+  const auto maker = [](const core::DumpSource& dump, const core::TensorRecord& given) {
+    return op_text(dump.op_head(static_cast<std::uint64_t>(given.producer)));
+  };
+  return fmt::format("what {} made in the baseline, and what {} made in the candidate",
+                     maker(evidence.baseline, tensor.baseline),
+                     maker(evidence.candidate, tensor.candidate));
+}
+
+/// `result 0 of op 3 aten::split in the baseline, and result 1 in the candidate`
+std::string two_results_text(const TensorComparison& tensor, const Evidence& evidence) {
+  const auto slot = [](const core::OpRecord& maker, const core::TensorRecord& given) {
+    const core::TensorRecord* made = core::written_output(maker, given);
+    return made == nullptr ? std::string() : made->slot;
+  };
+  const core::OpRecord maker =
+      evidence.baseline.op(static_cast<std::uint64_t>(tensor.baseline.producer));
+  const core::OpRecord other =
+      evidence.candidate.op(static_cast<std::uint64_t>(tensor.candidate.producer));
+  std::string here = "result " + slot(maker, tensor.baseline);
+  std::string there = "result " + slot(other, tensor.candidate);
+  if (here == there) {
+    here = fmt::format("what begins at element {}", tensor.baseline.storage_offset);
+    there = fmt::format("what begins at element {}", tensor.candidate.storage_offset);
+  }
+  return fmt::format(
+      "{} of {} in the baseline, and {} in the candidate", here, op_text(maker), there);
+}
+
+Cause other_tensor_cause(const TracedInput& input,
+                         const OpFindings& findings,
+                         const Evidence& evidence) {
+  const TensorComparison& tensor = *input.comparison;
+  const std::string made =
+      input.is_of_one ? two_results_text(tensor, evidence) : two_makers_text(tensor, evidence);
+  return {CauseKind::kArgument,
+          fmt::format("it was given {}: {} is {}; both runs made both alike{}",
+                      is_reordered(findings.inputs) ? "the same tensors in another order"
+                                                    : "another tensor",
+                      argument_text(input),
+                      made,
+                      of_host_text(evidence)),
+          host_advice(evidence)};
+}
+
 Cause propagated_cause(const TracedInput& input, const Evidence& evidence) {
   if (!input.producer) {
     return {CauseKind::kPropagated,
@@ -868,19 +1012,6 @@ Cause propagated_cause(const TracedInput& input, const Evidence& evidence) {
   std::string what = fmt::format("{} comes from op {}", argument_text(input), *input.producer);
   if (chain) what += fmt::format(", and the difference from op {}", look);
   return {CauseKind::kPropagated, std::move(what), fmt::format("look at op {}", look)};
-}
-
-/// `; it asked os.urandom (2 calls, first at data.py:7)`: what no seed of ours pins.
-std::string unpinned_text(const core::RunManifest& manifest) {
-  std::string text;
-  for (const core::EnvironmentFact& fact : manifest.environment) {
-    if (!fact.name.starts_with(core::kUnpinned)) continue;
-    text += fmt::format("{}{} ({})",
-                        text.empty() ? "; what no seed pins it took from " : ", ",
-                        fact.name.substr(core::kUnpinned.size()),
-                        fact.value);
-  }
-  return text;
 }
 
 /// Of what Python hands to an operator.
@@ -925,8 +1056,11 @@ Cause cause_of(const TracedInput& input, const OpFindings& findings, const Evide
                           measured_size(input, evidence))};
     case CauseKind::kReceived:
       return {CauseKind::kReceived, given_text(input, evidence)};
+    case CauseKind::kArgument:
+      return other_tensor_cause(input, findings, evidence);
     case CauseKind::kUnobservedWrite:
       if (auto race = race_cause(&tensor.baseline, &tensor.candidate)) return *race;
+      if (auto unwritten = partly_written_cause(input, evidence)) return *unwritten;
       return {CauseKind::kUnobservedWrite, unobserved_text(input)};
     case CauseKind::kPropagated:
       return propagated_cause(input, evidence);
@@ -947,7 +1081,7 @@ Cause cause_of(const TracedInput& input, const OpFindings& findings, const Evide
         return {CauseKind::kConstant,
                 argument + " differs" + measured_size(input, evidence) +
                     made_by_program_text(tensor.baseline, evidence.baseline) +
-                    unpinned_text(evidence.baseline.manifest()),
+                    of_host_text(evidence),
                 "compare what the two runs hand to the operator at this line"};
       }
       return {CauseKind::kConstant,
@@ -986,6 +1120,7 @@ Cause input_causes(const std::vector<TracedInput>& inputs,
                                  CauseKind::kReceived,
                                  CauseKind::kConstant,
                                  CauseKind::kUnobservedWrite,
+                                 CauseKind::kArgument,
                                  inherits ? CauseKind::kPropagated : CauseKind::kAmplified}) {
     const TracedInput* input = first_of(inputs, origin);
     if (input != nullptr) add_cause(cause, cause_of(*input, findings, evidence));
@@ -1116,7 +1251,7 @@ Attribution from_order(const core::OpRecord& order, const Evidence& evidence) {
                               "sampler ({}) says, and no recorded operator drew them: the program "
                               "ordered them{}",
                               sampler == nullptr ? "unknown" : core::to_text(*sampler),
-                              unpinned_text(evidence.baseline.manifest())),
+                              of_host_text(evidence)),
                   "order them by something that repeats: what a set holds or a folder lists comes "
                   "in any order unless it is sorted, and what shuffles needs a seed"};
   return result;
@@ -1254,7 +1389,7 @@ Attribution attribute(const JudgedCall& call, const Evidence& evidence) {
   }
   const bool mismatched = findings.outcome == OpOutcome::kMismatched;
   if (mismatched && result.relation == Relation::kOrigin &&
-      result.kind == DivergenceKind::kOrigin) {
+      result.kind == DivergenceKind::kOrigin && findings.inputs.empty()) {
     result.cause = mismatch_cause(findings, evidence);
   }
   if (result.relation == Relation::kOrigin) {

@@ -57,8 +57,8 @@ class StorageMap {
 };
 
 /// What was last written to each storage of one run, to notice a value that changed although no
-/// operator wrote it, and who allocated memory that nobody had written yet. 40 bytes a storage,
-/// twice that of those that came to differ.
+/// operator wrote it, and who allocated memory that nobody had written yet, and how much of it was
+/// written since. 40 bytes a storage, twice that of those that came to differ.
 class WriteHistory {
  public:
   /// @param dump  of the run; borrowed
@@ -75,6 +75,9 @@ class WriteHistory {
   /// view of it no other has written since; kNoProducer where there is none.
   [[nodiscard]] std::int64_t differing_writer(const core::TensorRecord& tensor) const;
 
+  /// Whether all that operators wrote, of what one of them allocated, is fewer elements than these.
+  [[nodiscard]] bool is_written_in_part(const core::TensorRecord& tensor) const;
+
   /// `` `self` is memory that op 3 aten::empty allocated and that no operator has written since``;
   /// empty where a call inside an operator allocated it, or nobody did.
   [[nodiscard]] std::string describe_unwritten(const core::TensorRecord& tensor) const;
@@ -87,10 +90,15 @@ class WriteHistory {
     std::uint64_t view = 0;  ///< dtype, shape, strides and offset
     core::Digest content;
   };
+  struct Allocation {
+    std::int64_t op = core::kNoProducer;
+    std::int64_t writer = core::kNoProducer;  ///< the last of those that told what they wrote
+    std::int64_t written = 0;                 ///< elements, of several writers each
+  };
   const core::DumpSource& dump_;
   StorageMap<Write> writes_;
   StorageMap<Write> differing_;
-  StorageMap<std::int64_t> allocators_;  ///< op indices
+  StorageMap<Allocation> allocations_;
 };
 
 /// The first argument that is memory of which not all has been written, and that the operator

@@ -110,6 +110,11 @@ void WriteHistory::see(const core::OpRecord& record, bool differs) {
     if (differs || (before != nullptr && before->view == write.view)) {
       differing_[tensor.storage] = differs ? write : Write{};
     }
+    if (allocations_.find(tensor.storage) != nullptr) {
+      Allocation& allocation = allocations_[tensor.storage];
+      allocation.writer = tensor.producer;
+      allocation.written += core::element_count(tensor.shape);
+    }
   }
   see_allocations(record);
 }
@@ -136,20 +141,27 @@ void WriteHistory::see_allocations(const core::OpRecord& record) {
       return core::is_input(input) && input.storage == output.storage;
     });
     if (!given || base_name(record).starts_with("resize"))
-      allocators_[output.storage] = output.producer;
+      allocations_[output.storage] = {.op = output.producer};
   }
 }
 
+bool WriteHistory::is_written_in_part(const TensorRecord& tensor) const {
+  const Allocation* allocation = allocations_.find(tensor.storage);
+  return allocation != nullptr && allocation->writer == tensor.producer &&
+         allocation->written < core::element_count(tensor.shape);
+}
+
 std::string WriteHistory::describe_unwritten(const TensorRecord& tensor) const {
-  const std::int64_t* allocator = allocators_.find(tensor.storage);
-  if (allocator == nullptr) return {};
+  const Allocation* allocation = allocations_.find(tensor.storage);
+  if (allocation == nullptr) return {};
   const auto text = [&](std::int64_t op) {
     return op_text(dump_.op_head(static_cast<std::uint64_t>(op)));
   };
-  std::string what = fmt::format("`{}` is memory that {} allocated", tensor.slot, text(*allocator));
+  std::string what =
+      fmt::format("`{}` is memory that {} allocated", tensor.slot, text(allocation->op));
   const bool known =
       tensor.producer >= 0 && static_cast<std::uint64_t>(tensor.producer) < dump_.op_count();
-  if (tensor.producer == *allocator || !known) {
+  if (tensor.producer == allocation->op || !known) {
     return what + " and that no operator has written since";
   }
   return what +

@@ -17,18 +17,6 @@
 namespace repro_check::comparators {
 namespace {
 
-/// `op 4 aten::log (head, model.py:12)`
-std::string op_and_line(const core::OpRecord& record) {
-  std::string text = op_text(record);
-  const core::SourceFrame* frame = record.site ? core::display_frame(*record.site) : nullptr;
-  if (frame == nullptr || frame->line == 0) return text;
-  const std::string_view file = frame->file;
-  const std::string line = fmt::format("{}:{}", file.substr(file.rfind('/') + 1), frame->line);
-  if (!text.ends_with(')')) return fmt::format("{} ({})", text, line);
-  text.pop_back();
-  return fmt::format("{}, {})", text, line);
-}
-
 /// `argument self (state:mask)`
 std::string argument_text(const core::TensorRecord& tensor) {
   const std::string name = tensor.name.empty() ? "" : fmt::format(" ({})", tensor.name);
@@ -136,12 +124,12 @@ void NonFiniteTally::see(const core::OpRecord& record) {
   if (!holds || !made_.empty()) return;
   const bool is_asked_for = asked_for(record);
   if (given == nullptr && !is_asked_for && !unwritten) {
-    made_ = op_and_line(record);
+    made_ = op_text(record);
   } else if (first_.empty()) {
     first_ =
-        op_and_line(record) + (given != nullptr ? ", which was given it as " + argument_text(*given)
-                               : is_asked_for   ? ", whose arguments ask for it"
-                                                : ", which was given unwritten memory");
+        op_text(record) + (given != nullptr ? ", which was given it as " + argument_text(*given)
+                           : is_asked_for   ? ", whose arguments ask for it"
+                                            : ", which was given unwritten memory");
   }
 }
 

@@ -96,7 +96,7 @@ void DataOrderReader::add_order(const core::OpRecord& record) {
              {}};
   DataLoaderTrace& loader = loaders_[ordered.loader];
   if (loader.place.empty()) {
-    loader.place = line_text(record);
+    loader.place = core::line_text(record.site.get());
     loader.sampler = core::argument_or<std::string>(record, core::kSampler);
     loader.workers = core::argument_or<std::int64_t>(record, core::kOrderWorkers);
   }

@@ -169,7 +169,7 @@ RankExchange ExchangeReader::exchange_of(const core::OpRecord& record) {
   call.root = core::argument_or<std::int64_t>(record, core::kCollectiveRoot, -1);
   call.sequence = core::argument_or<std::int64_t>(record, core::kCollectiveSequence);
   call.step = record.step;
-  if (const std::string line = line_text(record); !line.empty()) {
+  if (const std::string line = core::line_text(record.site.get()); !line.empty()) {
     call.place = fmt::format(" ({})", line);
   }
   const auto group = groups_.find(core::argument_or<std::string>(record, core::kCollectiveGroup));

@@ -166,7 +166,7 @@ Of& at_step(std::vector<Of>& list, std::uint32_t step) {
 std::string name_of(const core::OpRecord& record, std::string_view way) {
   std::string name(way);
   if (record.site && !record.site->module_path.empty()) name += " " + record.site->module_path;
-  if (const std::string line = line_text(record); !line.empty()) {
+  if (const std::string line = core::line_text(record.site.get()); !line.empty()) {
     name += fmt::format(" ({})", line);
   }
   if (record.phase == core::Phase::kBackward) name += ", backward";

@@ -154,14 +154,8 @@ std::string operator_text(const core::OpRecord& record) {
 
 std::string op_text(const core::OpRecord& record) {
   std::string text = fmt::format("op {} {}", record.index, operator_text(record));
-  if (!module_of(record).empty()) text += fmt::format(" ({})", module_of(record));
-  return text;
-}
-
-std::string line_text(const core::OpRecord& record) {
-  const core::SourceFrame* frame = record.site ? core::display_frame(*record.site) : nullptr;
-  if (frame == nullptr || frame->file.empty()) return {};
-  return fmt::format("{}:{}", frame->file.substr(frame->file.rfind('/') + 1), frame->line);
+  const std::string place = core::place_of(record.site.get());
+  return place.empty() ? text : fmt::format("{} ({})", text, place);
 }
 
 core::OpRecord head_of(const core::OpRecord& record) {

@@ -947,11 +947,8 @@ std::string counted(std::uint64_t count, std::string_view noun);
 /// `aten::add.Tensor`; `unknown operator` for a record without one.
 std::string operator_text(const core::OpRecord& record);
 
-/// `op 41 aten::addmm (encoder.layers.3.linear1)`
+/// `op 41 aten::addmm (encoder.layers.3.linear1, train.py:31)`
 std::string op_text(const core::OpRecord& record);
-
-/// `train.py:31`; empty where the file is not known.
-std::string line_text(const core::OpRecord& record);
 
 /// What names an operator, without its tensors, arguments and results.
 core::OpRecord head_of(const core::OpRecord& record);

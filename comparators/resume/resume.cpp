@@ -76,7 +76,7 @@ struct Moment {
 };
 
 Moment read_moment(const core::OpRecord& record) {
-  Moment moment{record.index, record.step, line_text(record), {}};
+  Moment moment{record.index, record.step, core::line_text(record.site.get()), {}};
   for (const core::Argument& argument : record.arguments) {
     if (const auto* number = std::get_if<double>(&argument.value.data)) {
       moment.leaves.push_back({argument.name, std::nullopt, *number});
@@ -323,7 +323,7 @@ class StateJudge {
     for (std::uint64_t op = before + 1; op < there_.forward->op; ++op) {
       const core::OpRecord record = there_.story.dump().op(op);
       if (!record.generator) continue;
-      const std::string place = line_text(record);
+      const std::string place = core::line_text(record.site.get());
       state.place = fmt::format("{}{}{}", record.op->full_name(), place.empty() ? "" : ", ", place);
       return;
     }

@@ -160,6 +160,18 @@ const SourceFrame* display_frame(const CallSite& site) noexcept {
   return nullptr;
 }
 
+std::string line_text(const CallSite* site) {
+  const SourceFrame* frame = site == nullptr ? nullptr : display_frame(*site);
+  if (frame == nullptr || frame->file.empty()) return {};
+  return fmt::format("{}:{}", frame->file.substr(frame->file.rfind('/') + 1), frame->line);
+}
+
+std::string place_of(const CallSite* site) {
+  const std::string line = line_text(site);
+  if (site == nullptr || site->module_path.empty()) return line;
+  return line.empty() ? site->module_path : site->module_path + ", " + line;
+}
+
 std::string_view phase_name(Phase phase) noexcept {
   constexpr std::array<std::string_view, static_cast<std::size_t>(kLastPhase) + 1> kNames{
       "forward", "backward", "optimizer", "setup", "data", "loss", "reduce", "recompute", "eval"};

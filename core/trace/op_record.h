@@ -116,6 +116,11 @@ struct CallSite {
 /// there is none.
 const SourceFrame* display_frame(const CallSite& site) noexcept;
 
+/// `train.py:31`, of the frame to show; empty where there is none.
+std::string line_text(const CallSite* site);
+/// The module and the line, as far as they are known: `encoder.fc1, train.py:31`.
+std::string place_of(const CallSite* site);
+
 /// What a program was doing. Of a model it is always kForward. Numbers are those of the dump.
 enum class Phase : std::uint8_t {
   kForward = 0,

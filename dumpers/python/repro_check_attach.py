@@ -84,6 +84,8 @@ _UNPINNED = {
 _ASK_FOR_OTHERS = {"random.py": "random.SystemRandom", "secrets.py": "secrets", "uuid.py": "uuid",
                    "glob.py": "glob", "pathlib.py": "pathlib", "os.py": "os.walk"}
 
+_OWN_GENERATOR = "random.Random"  # which random.py asks for no others
+
 # By name: how often the program itself asked for it, and where first. The latter were given a seed.
 _unpinned = {}
 _pinned = {}
@@ -113,7 +115,7 @@ def _line_of_program(name):
         file, asks = _caller(frame)
         if asks is None:
             return name, f"{file}:{frame.f_lineno}" if file else ""
-        name, frame = asks, frame.f_back
+        name, frame = name if name == _OWN_GENERATOR else asks, frame.f_back
     return name, ""
 
 
@@ -124,7 +126,7 @@ def _note_asked(name, _args=(), _kwargs=None, asked=_unpinned):
 
 
 def _noting(module, name, note):
-    """A function of `module`, each call of which is noted first: by its full name, with its arguments."""
+    """A function of `module`, or of a class, each call of which is noted first: by its full name, with its arguments."""
     original, full = getattr(module, name), f"{module.__name__}.{name}"
 
     def call(*args, **kwargs):
@@ -132,7 +134,7 @@ def _noting(module, name, note):
         return original(*args, **kwargs)
 
     call.__name__ = call.__qualname__ = name
-    call.__module__, call.__doc__ = module.__name__, original.__doc__
+    call.__module__, call.__doc__ = original.__module__ or module.__name__, original.__doc__
     return call
 
 
@@ -155,11 +157,25 @@ def _note_setting(name, args, kwargs):
         frame = frame.f_back
     if frame is None:
         return
+    _keep_setting(name, args, kwargs, f"{_caller(frame)[0]}:{frame.f_lineno}")
+
+
+def _keep_setting(name, args, kwargs, line):
     given = ", ".join([repr(arg) for arg in args] + [f"{key}={arg!r}" for key, arg in kwargs.items()])
-    text = f"({given[:40]}) at {_caller(frame)[0]}:{frame.f_lineno}"
+    text = f"({given[:40]}) at {line}"
     calls = _set_by_program.setdefault(name, [0, text, text])
     calls[0] += 1
     calls[2] = text
+
+
+def _note_own_generator(_name, args, kwargs):
+    """That the program made a random.Random, or seeded one; what libraries make is theirs."""
+    given = [arg for arg in (*args[1:], *kwargs.values()) if arg is not None]
+    name, line = _line_of_program(_OWN_GENERATOR)
+    if line and given:
+        _guarded(_keep_setting)(f"{name}.seed", given, {}, line)
+    elif line:
+        _unpinned.setdefault(name, [0, line])[0] += 1
 
 
 def _facts():
@@ -288,12 +304,25 @@ def _on_random(module):
     if _plan["seed"] is not None:
         module.seed(_plan["seed"])
     _note_settings(module, "seed")
+    module.Random.seed = _noting(module.Random, "seed", _note_own_generator)
+
+
+def _pin_entropy(module, seed):
+    """What a generator of NumPy that is given no seed is made of, in the order in which such are made. One that is
+    given a seed the old way, `RandomState(7)`, asks for it too, and uses none of it."""
+    import itertools
+    import random
+
+    calls = itertools.count()
+    if hasattr(module, "randbits"):
+        module.randbits = lambda bits: random.Random(f"{seed} {next(calls)}").getrandbits(bits)
 
 
 def _on_numpy(module):
     seed = _plan["seed"]
     if seed is not None:
         module.seed(seed)
+        _pin_entropy(sys.modules.get(f"{module.__name__}.bit_generator"), seed)
     original = module.default_rng
 
     def default_rng(given=None):

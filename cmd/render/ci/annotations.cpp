@@ -44,7 +44,7 @@ std::string annotation(const Finding& finding, const CiReport& view) {
   if (finding.op != nullptr) {
     const core::OpRecord& record = shown_record(*finding.op);
     if (finding.subject == Subject::kOperator) text = operator_text(record) + " " + text;
-    const std::string where = raw_place_text(record.site.get());
+    const std::string where = core::place_of(record.site.get());
     if (!where.empty()) text += "\n" + where;
   }
   if (!finding.detail.empty()) text += "\n" + finding.detail;

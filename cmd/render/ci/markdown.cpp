@@ -95,7 +95,7 @@ std::string expected_table(const GateOutcome* gate) {
     for (const OpDivergence& op : entry.found) {
       if (operators.size() > kMostCell) break;
       const core::OpRecord& record = shown_record(op);
-      const std::string place = raw_place_text(record.site.get());
+      const std::string place = core::place_of(record.site.get());
       operators += (operators.empty() ? "" : ", ") + operator_text(record) +
                    (place.empty() ? "" : " (" + place + ")");
     }

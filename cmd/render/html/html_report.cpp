@@ -177,7 +177,7 @@ std::string operators(const Report& report) {
     return html_row({fmt::format("{}", shown_index(*op)),
                      std::string(word_of(op->relation)),
                      operator_text(record),
-                     raw_place_text(record.site.get()),
+                     core::place_of(record.site.get()),
                      output == nullptr ? "" : amount_text(*output)});
   });
   const std::uint64_t total = std::max<std::uint64_t>(report.divergences_total, listed.size());

@@ -51,6 +51,97 @@ Report in_orders(const std::vector<int>& from, const std::vector<int>& to) {
   return compare_traces(baseline, candidate);
 }
 
+/// Ops 0 and 1 make `a` and `b` alike in both runs, and op 2 is given these.
+Report given(const std::vector<std::string>& from, const std::vector<std::string>& to) {
+  Trace baseline = program("baseline");
+  Trace candidate = program("candidate");
+  for (auto [trace, inputs] : {std::pair(&baseline, &from), std::pair(&candidate, &to)}) {
+    trace->tensor("x", {1}).tensor("a", {2}).tensor("b", {3});
+    trace->tensor("y", {inputs->front() == "a" ? 5 : 6});
+    trace->op("aten::mul", {"x"}, {"a"}).op("aten::neg", {"x"}, {"b"});
+    trace->tensor("z", {inputs->front() == "a" ? 7 : 8});
+    trace->op("aten::stack", *inputs, {"y"}).op("aten::sum", {"y"}, {"z"});
+  }
+  return compare_traces(baseline, candidate);
+}
+
+TEST_CASE("what is given a tensor that another operator made is an origin") {
+  const Report report = given({"a"}, {"b"});
+  CHECK(report.first_divergence->baseline_index == 2);
+  CHECK(report.first_divergence->relation == Relation::kOrigin);
+  CHECK(cause_of(report).name() == "argument differs");
+  CHECK(mentions(cause_of(report).evidence,
+                 "given another tensor: argument `in0` is what op 0 aten::mul (m) made in the "
+                 "baseline, and what op 1 aten::neg (m) made in the candidate"));
+  CHECK(report.coverage.origins == 1);
+  CHECK(report.coverage.propagated == 1);
+
+  const Report reordered = given({"a", "b"}, {"b", "a"});
+  CHECK(reordered.first_divergence->relation == Relation::kOrigin);
+  CHECK(mentions(cause_of(reordered).evidence, "given the same tensors in another order"));
+}
+
+TEST_CASE("a tensor that parted where it was made is no other one") {
+  Trace baseline = program("baseline");
+  Trace candidate = program("candidate");
+  for (Trace* trace : {&baseline, &candidate}) {
+    const bool first = trace == &baseline;
+    trace->tensor("x", {1}).tensor("a", {2}).tensor("b", {first ? 3 : 4}).tensor("y", {first});
+    trace->op("aten::mul", {"x"}, {"a"}).op("aten::neg", {"x"}, {"b"});
+    trace->op("aten::exp", {first ? "a" : "b"}, {"y"});
+  }
+  const Report report = compare_traces(baseline, candidate);
+  CHECK(report.first_divergence->baseline_index == 1);
+  REQUIRE(report.divergences.size() == 1);
+  CHECK(report.divergences[0].relation == Relation::kPropagated);
+}
+
+TEST_CASE("another result of one operator, and another part of one result, are told apart") {
+  const auto given_part = [](const std::string& run, const std::string& part, int offset) {
+    Trace trace = program(run);
+    trace.tensor("x", {1, 2}).tensor("a", {1}).tensor("b", {2}).tensor("whole", {1, 2});
+    trace.tensor("part", {offset + 1}).tensor("y", {part == "b" || offset == 1 ? 4 : 3});
+    ordered_json& tensors = trace.json()["tensors"];
+    tensors["part"]["storage"] = "whole";
+    tensors["part"]["offset"] = offset;
+    trace.op("aten::split_copy", {"x"}, {"a", "b"}).op("aten::clone", {"x"}, {"whole"});
+    trace.op("aten::neg", {part}, {"y"});
+    return trace;
+  };
+  Trace first = given_part("baseline", "a", 0);
+  Trace second = given_part("candidate", "b", 0);
+  const Report results = compare_traces(first, second);
+  CHECK(results.first_divergence->relation == Relation::kOrigin);
+  CHECK(mentions(cause_of(results).evidence,
+                 "is result 0 of op 0 aten::split_copy (m) in the baseline, and result 1 in"));
+
+  first = given_part("baseline", "part", 0);
+  second = given_part("candidate", "part", 1);
+  const Report parts = compare_traces(first, second);
+  CHECK(parts.first_divergence->relation == Relation::kOrigin);
+  CHECK(mentions(cause_of(parts).evidence,
+                 "is what begins at element 0 of op 1 aten::clone (m) in the baseline, and what "
+                 "begins at element 1 in the candidate"));
+}
+
+TEST_CASE("what a program set otherwise in each run is named where an argument differs") {
+  Trace baseline = program("baseline");
+  Trace candidate = program("candidate");
+  for (Trace* trace : {&baseline, &candidate}) {
+    const int index = trace == &baseline ? 1 : 2;
+    trace->manifest()["environment"] = {
+        {"set.random.Random.seed", "(" + std::to_string(index) + ") at data.py:3"}};
+    trace->tensor("data", {7, 8, 9}).tensor("row", {7 + index});
+    trace->op("aten::select", {"data"}, {"row"}, {{"scalars", {{"index", index}}}});
+  }
+  const Report report = compare_traces(baseline, candidate);
+  CHECK(cause_of(report).name() == "argument differs");
+  CHECK(
+      mentions(cause_of(report).evidence,
+               "index: 1 against 2; the program called random.Random.seed (1) at data.py:3 -> (2) "
+               "at data.py:3"));
+}
+
 TEST_CASE("samples in another order are one origin, and what reads them is none") {
   const Report report = in_orders({0, 1, 2, 3}, {0, 3, 2, 1});
   CHECK(report.first_divergence->baseline.op->name == "repro_check::order");

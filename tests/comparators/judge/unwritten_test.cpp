@@ -45,6 +45,32 @@ TEST_CASE("who allocated and who wrote last is named where the reader differs") 
   CHECK(mentions(cause_of(report).evidence, "in part alone, last by op 1 aten::copy_ (m)"));
 }
 
+TEST_CASE("memory of a program that operators wrote in part, and that differs where it is read") {
+  const auto read_whole = [](const std::string& run, int rest, int written) {
+    Trace trace = half_written(run);
+    trace.manifest()["method"] = "program";
+    ordered_json& tensors = trace.json()["tensors"];
+    // Python may have filled it: it has a content.
+    tensors["part"].erase("state");
+    tensors["part"]["values"] = {1, 2, rest, rest};
+    trace.tensor("y", {rest});
+    if (written == 4) {
+      trace.tensor("half", {1, 2, 0, 0});
+      tensors["half"]["storage"] = "b";
+    }
+    return trace;
+  };
+  for (const int written : {2, 4}) {
+    Trace baseline = read_whole("baseline", 5, written);
+    Trace candidate = read_whole("candidate", 6, written);
+    const Report report = compare_traces(baseline, candidate);
+    CHECK(report.first_divergence->baseline_index == 2);
+    CHECK(report.first_divergence->relation == Relation::kOrigin);
+    CHECK((cause_of(report).name() == "uninitialised memory") == (written == 2));
+    CHECK(mentions(cause_of(report).evidence, "nobody has written the rest") == (written == 2));
+  }
+}
+
 TEST_CASE("a pass on memory that nobody has written is warned of") {
   Trace trace = half_written("run");
   const Report report = compare_traces(trace, trace);

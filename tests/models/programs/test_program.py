@@ -112,6 +112,59 @@ class Run(Program):
         self.assertEqual(found.code, 1, found.stderr)
         self.assertRegex(found.stdout, r"^DIVERGED .* aten::mul \(program.py:7\): .*origin")
 
+    def compare(self, text, **more):
+        """The first divergence of a program, and what is said of it. Its argument tells the two runs apart."""
+        command = [sys.executable, str(self.write(text))]
+        runs = [{"name": name, "program": {"command": [*command, str(number)]}}
+                for number, name in enumerate(("baseline", "candidate"))]
+        self.write_config({"program": {"command": command}, "runs": runs, **more})
+        report = self.tool("exec", "-c", "config.json", "--format", "json")
+        self.assertEqual(report.code, 1, report.stdout[-2000:] + report.stderr)
+        return json.loads(report.stdout)["first_divergence"]
+
+    def test_tensors_in_another_order_are_an_origin_of_the_program(self):
+        """As a set of parameters has them, whose order is that of addresses."""
+        first = self.compare("""
+            import sys
+            import torch
+            torch.manual_seed(1)
+            model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 1))
+            parameters = list(model.parameters())[::1 if sys.argv[1] == "0" else -1]
+            optimizer = torch.optim.SGD(parameters, lr=0.1)
+            model(torch.ones(3, 4)).sum().backward()
+            torch.nn.utils.clip_grad_norm_(parameters, 0.1)
+            optimizer.step()
+        """)
+        self.assertEqual((first["relation"], first["cause"]["name"]), ("origin", "argument differs"))
+        self.assertEqual((first["key"]["operator"], first["source"]["line"]), ("aten::_foreach_norm.Scalar", 9))
+        self.assertIn("it was given the same tensors in another order: argument `self.", first["cause"]["evidence"])
+        self.assertIn("the order of a set", first["cause"]["advice"])
+
+    def test_memory_that_is_written_in_part_is_named(self):
+        first = self.compare("""
+            import sys
+            import torch
+            memory = torch.empty(64, 64)
+            memory[:32] = 1
+            memory.numpy()[32:] = float(sys.argv[1])  # as chance has it otherwise
+            print(torch.sigmoid(memory).sum())
+        """)
+        self.assertEqual((first["relation"], first["cause"]["name"]), ("origin", "uninitialised memory"))
+        self.assertIn("has been written in part alone, last by op", first["cause"]["evidence"])
+
+    def test_a_generator_of_its_own_that_is_seeded_otherwise(self):
+        first = self.compare("""
+            import random
+            import sys
+            import torch
+            generator = random.Random(int(sys.argv[1]))
+            print(torch.arange(8)[generator.randrange(8)])
+        """)
+        self.assertEqual(first["cause"]["name"], "argument differs")
+        self.assertIn("the program called random.Random.seed (0) at program.py:5 -> (1) at program.py:5",
+                      first["cause"]["evidence"])
+        self.assertIn("the same value in every run", first["cause"]["advice"])
+
     def test_another_epsilon_is_found_with_its_values(self):
         self.write_config(self.of_epsilons())
         found = self.tool("run", "-c", "config.json", "--explain", "--report", "html=page.html")
