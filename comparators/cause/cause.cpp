@@ -198,17 +198,20 @@ std::string unpinned_text(const core::RunManifest& manifest) {
   return text;
 }
 
-/// What a program may have computed differing values of, where no operator did.
+}  // namespace
+
 std::string of_host_text(const Evidence& evidence) {
   return set_apart_text(evidence.report) + unpinned_text(evidence.baseline.manifest());
 }
+
+namespace {
 
 std::string host_advice(const Evidence& evidence) {
   if (!set_apart_text(evidence.report).empty()) {
     return "give what the program seeds or sets the same value in every run";
   }
   return "look at what the program takes it by at this line: the order of a set or of a folder, a "
-         "clock, an address, or another value of the host";
+         "clock, an address, threads that end as they come, or another value of the host";
 }
 
 std::string arguments_of(const OpFindings& findings) {
@@ -686,7 +689,7 @@ class Tracer {
       if (traced.origin == CauseKind::kConstant) set_first_reader(traced);
     }
     if (!traced.changed.empty()) traced.origin = CauseKind::kUnobservedWrite;
-    if (is_raced(here, there)) traced.origin = CauseKind::kRace;
+    if (is_raced(comparison)) traced.origin = CauseKind::kRace;
     return traced;
   }
 
@@ -718,19 +721,36 @@ class Tracer {
     if (outcome == OpOutcome::kSkipped) {
       if (const auto step = step_that_tells_of(op)) outcome = evidence_.outcomes.at(*step);
     }
+    if (outcome == OpOutcome::kUnseen) {  // in the baseline it comes later
+      const auto there =
+          counterpart_in(evidence_.pairing.candidate_of, static_cast<std::int64_t>(op));
+      return there && bit_equal(evidence_.baseline.op(op), evidence_.candidate.op(*there));
+    }
     return outcome == OpOutcome::kEqual || outcome == OpOutcome::kWithin;
   }
 
   /// Whether each side was written last by another call, of which one at least is of another lane,
-  /// and neither is missing in the other run: only their order differs.
-  [[nodiscard]] bool is_raced(std::int64_t here, std::int64_t there) const {
+  /// neither is missing in the other run, and both write this tensor: only their order differs.
+  [[nodiscard]] bool is_raced(const TensorComparison& comparison) const {
+    const std::int64_t here = comparison.baseline.producer;
+    const std::int64_t there = comparison.candidate.producer;
     if ((here < 0 && there < 0) || is_one(here, there)) return false;
     // Nobody's writing is on both sides too.
     const bool of_both =
         (here < 0 || counterpart_in(evidence_.pairing.candidate_of, here).has_value()) &&
         (there < 0 || baseline_of(there).has_value());
-    return of_both &&
+    return of_both && !is_of_another_storage(comparison) &&
            (is_elsewhere(evidence_.baseline, here) || is_elsewhere(evidence_.candidate, there));
+  }
+
+  /// Whether what wrote the candidate's wrote something else in the baseline.
+  [[nodiscard]] bool is_of_another_storage(const TensorComparison& comparison) const {
+    const auto other = baseline_of(comparison.candidate.producer);
+    return other && comparison.baseline.storage >= 0 &&
+           std::ranges::none_of(
+               evidence_.baseline.op(*other).tensors, [&](const core::TensorRecord& tensor) {
+                 return core::is_output(tensor) && tensor.storage == comparison.baseline.storage;
+               });
   }
 
   [[nodiscard]] bool is_elsewhere(const core::DumpSource& dump, std::int64_t writer) const {
@@ -958,7 +978,9 @@ bool is_reordered(const std::vector<TensorComparison>& inputs) {
 /// `what op 3 aten::mm made in the baseline, and what op 5 aten::mm made in the candidate`
 std::string two_makers_text(const TensorComparison& tensor, const Evidence& evidence) {
   const auto maker = [](const core::DumpSource& dump, const core::TensorRecord& given) {
-    return op_text(dump.op_head(static_cast<std::uint64_t>(given.producer)));
+    const core::OpRecord head = dump.op_head(static_cast<std::uint64_t>(given.producer));
+    const bool is_main = head.lane == core::kMainLane;
+    return op_text(head) + (is_main ? "" : " of lane " + core::lane_text(head.lane));
   };
   return fmt::format("what {} made in the baseline, and what {} made in the candidate",
                      maker(evidence.baseline, tensor.baseline),
@@ -1240,12 +1262,26 @@ std::optional<std::uint64_t> before_order(std::uint64_t order, const Evidence& e
   return first == evidence.orders.end() ? std::nullopt : std::optional(*first);
 }
 
-Attribution from_order(const core::OpRecord& order, const Evidence& evidence) {
+Attribution from_order(const JudgedCall& call, const Evidence& evidence) {
+  const core::OpRecord& order = call.baseline;
   if (const auto op = before_order(order.index, evidence)) {
     return inherited_from(*op, fmt::format("the order of the samples parts at op {}", *op));
   }
   const core::Value* sampler = core::find_argument(order, core::kSampler);
   Attribution result;
+  const auto size = [](const core::OpRecord& of) {
+    return core::list_argument<std::int64_t>(of, core::kOrderSamples).size();
+  };
+  if (size(order) != size(call.candidate)) {
+    result.cause = {CauseKind::kConstant,
+                    fmt::format("the loader that is made at this line takes batches of {} samples "
+                                "against {}{}",
+                                size(order),
+                                size(call.candidate),
+                                of_host_text(evidence)),
+                    "give both runs one batch size and one dataset"};
+    return result;
+  }
   result.cause = {CauseKind::kConstant,
                   fmt::format("the loader that is made at this line takes other samples, as its "
                               "sampler ({}) says, and no recorded operator drew them: the program "
@@ -1271,7 +1307,7 @@ std::optional<Attribution> from_worker(std::uint64_t order,
 std::optional<Attribution> from_data(const JudgedCall& call, const Evidence& evidence) {
   if (call.baseline.phase != core::Phase::kData) return std::nullopt;
   if (call.baseline.op && call.baseline.op->name == core::kOrderRecord) {
-    return from_order(call.baseline, evidence);
+    return from_order(call, evidence);
   }
   const auto next = std::ranges::upper_bound(evidence.orders, call.baseline.index);
   if (next == evidence.orders.begin()) return std::nullopt;

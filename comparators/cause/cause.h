@@ -230,6 +230,11 @@ Attribution attribute(const JudgedCall& call, const Evidence& evidence);
 /// what either run reads of such memory; empty where neither is known to.
 std::string describe_unwritten(const JudgedCall& call, const Evidence& evidence);
 
+/// What a program may have computed differing values of, or branched on, where no operator did:
+/// what it set otherwise in each run, and what no seed pins, each with its line. Begins with `; `,
+/// or is empty.
+std::string of_host_text(const Evidence& evidence);
+
 /// Where one model was in training mode and the other was not, or other modules of it were: that
 /// comes before `cause`, which follows from it. Nothing where a manifest does not say.
 void lead_with_mode(const Evidence& evidence, Cause& cause);

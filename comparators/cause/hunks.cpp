@@ -232,10 +232,13 @@ std::optional<HunkVerdict> loop(const HunkJudge& of, const Hunk& hunk) {
 HunkVerdict judge_hunk(const HunkJudge& of,
                        const Hunk& hunk,
                        const std::optional<Decision>& decision) {
+  const bool of_program = of.evidence.baseline.manifest().is_of_program();
+  const std::string of_host =
+      of_program && !(decision && decision->differs()) ? of_host_text(of.evidence) : "";
   if (is_reordered(of, hunk)) return reordering(of, hunk);
   if (auto verdict = decomposed(of, hunk)) return *verdict;
   if (auto verdict = loop(of, hunk)) {
-    verdict->cause.evidence += decision_text(decision, false);
+    verdict->cause.evidence += decision_text(decision, false) + of_host;
     return *verdict;
   }
   const bool parted = !hunk.missing.empty() && !hunk.extra.empty();
@@ -243,19 +246,26 @@ HunkVerdict judge_hunk(const HunkJudge& of,
     return {DivergenceKind::kControlFlow,
             {CauseKind::kControlFlow,
              fmt::format("the baseline ran {} operators that the candidate did not, and the "
-                         "candidate {} others{}",
+                         "candidate {} others{}{}",
                          hunk.missing.size(),
                          hunk.extra.size(),
-                         decision_text(decision, true))}};
+                         decision_text(decision, true),
+                         of_host)}};
   }
   const bool missing = !hunk.missing.empty();
   const std::size_t count = missing ? hunk.missing.size() : hunk.extra.size();
-  return {DivergenceKind::kMissing,
-          {missing ? CauseKind::kMissing : CauseKind::kExtra,
-           fmt::format("{} in the {} only{}",
-                       counted(count, "operator"),
-                       missing ? "baseline" : "candidate",
-                       decision_text(decision, false))}};
+  Cause cause(missing ? CauseKind::kMissing : CauseKind::kExtra,
+              fmt::format("{} in the {} only{}{}",
+                          counted(count, "operator"),
+                          missing ? "baseline" : "candidate",
+                          decision_text(decision, false),
+                          of_host));
+  if (of_program) {
+    cause.advice =
+        "look at what leads to this line in one run alone: a file that is there, a clock, an "
+        "exception that is caught, or another value of the host";
+  }
+  return {DivergenceKind::kMissing, std::move(cause)};
 }
 
 /// What a module calls in training alone stands beside an operator that was told so.

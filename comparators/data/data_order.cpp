@@ -109,6 +109,7 @@ void DataOrderReader::add_order(const core::OpRecord& record) {
       core::list_argument<std::int64_t>(record, core::kOrderSamples);
   if (samples.empty()) return;
   ordered.order = digest_of(samples);
+  ordered.samples = samples.size();
   DataEpoch& into = epoch_of(ordered.loader, ordered.epoch);
   for (const std::int64_t sample : samples) {
     into.samples.add(digest_of(std::span(&sample, 1)));
@@ -129,6 +130,7 @@ void DataOrderReader::add_batch(const core::OpRecord& record) {
   DataBatch& batch = epoch.batches.emplace_back();
   batch.step = record.step;
   batch.order = ordered->second.order;
+  batch.samples = ordered->second.samples;
   if (!digests.empty()) batch.contents = digest_of(digests);
   Open& open = open_[ordered->second.loader];
   for (std::size_t i = 0; i + 1 < digests.size(); i += 2) {
@@ -274,13 +276,19 @@ void say_contents(const DataLoaderTrace& one, const DataLoaderTrace& other, Data
 void say_order(const DataLoaderTrace& one, const DataLoaderTrace& other, DataComparison& into) {
   const bool reordered = has_same_samples(one.epochs[into.epoch], other.epochs[into.epoch]);
   into.verdict = reordered ? DataVerdict::kReordered : DataVerdict::kOther;
+  const std::uint64_t here = one.epochs[into.epoch].batches[into.batch].samples;
+  const std::uint64_t there = other.epochs[into.epoch].batches[into.batch].samples;
+  std::string what = reordered ? "the same samples in another order" : "other samples";
+  if (here != there) what = fmt::format("batches of {} samples against {}", here, there);
   into.what = fmt::format("{} from step {} on (epoch {}, batch {}){}",
-                          reordered ? "the same samples in another order" : "other samples",
+                          what,
                           into.step,
                           into.epoch,
                           into.batch,
                           workers_text(one, other));
-  if (one.sampler == core::kIterableDataset) {
+  if (here != there) {
+    into.mend = "give both runs one batch size and one dataset";
+  } else if (one.sampler == core::kIterableDataset) {
     into.mend = "let what the dataset yields not depend on how it is split among workers";
   } else {
     into.mend = fmt::format(

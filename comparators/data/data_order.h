@@ -29,8 +29,9 @@ struct MultisetDigest {
 /// A batch as the program got it.
 struct DataBatch {
   std::uint32_t step = 0;
-  core::Digest order;     ///< of the numbers of its samples in the dataset; 0 where not told
-  core::Digest contents;  ///< of its samples, in order; 0 where not told
+  core::Digest order;         ///< of the numbers of its samples in the dataset; 0 where not told
+  core::Digest contents;      ///< of its samples, in order; 0 where not told
+  std::uint64_t samples = 0;  ///< of the dataset; 0 where not told
 };
 
 /// One pass over a dataset.
@@ -80,6 +81,7 @@ class DataOrderReader {
     std::int64_t loader = 0;
     std::size_t epoch = 0;
     core::Digest order;
+    std::uint64_t samples = 0;
   };
 
   void add_order(const core::OpRecord& record);

@@ -124,6 +124,70 @@ TEST_CASE("another result of one operator, and another part of one result, are t
                  "begins at element 1 in the candidate"));
 }
 
+TEST_CASE("what two threads made is another tensor, and what both write is a race") {
+  const auto taken = [](const std::string& run, const std::string& made, bool is_one) {
+    Trace trace = program(run);
+    trace.tensor("x", {1}).tensor("a", {2}).tensor("b", {3});
+    trace.tensor("y", {made == "a" ? 5 : 6});
+    ordered_json& tensors = trace.json()["tensors"];
+    if (is_one) tensors["a"]["storage"] = tensors["b"]["storage"] = "both";
+    const auto make = [&](const std::string& name) {
+      trace.op("aten::mul", {"x"}, {name}, {{"lane", name == "a" ? 1 : 2}});
+    };
+    make(made == "a" ? "b" : "a");
+    make(made);
+    trace.op("aten::neg", {made}, {"y"});
+    return trace;
+  };
+  for (const bool is_one : {false, true}) {
+    Trace baseline = taken("baseline", "a", is_one);
+    Trace candidate = taken("candidate", "b", is_one);
+    const Report report = compare_traces(baseline, candidate);
+    CHECK(report.first_divergence->baseline.op->name == "aten::neg");
+    CHECK(report.first_divergence->relation == Relation::kOrigin);
+    CHECK(cause_of(report).name() == (is_one ? "race on a tensor in use" : "argument differs"));
+    CHECK(mentions(cause_of(report).evidence, "of lane"));
+  }
+}
+
+TEST_CASE("a maker that the baseline called after its reader is looked at all the same") {
+  Trace baseline = program("baseline");
+  Trace candidate = program("candidate");
+  for (Trace* trace : {&baseline, &candidate}) {
+    const bool first = trace == &baseline;
+    trace->tensor("x", {1}).tensor("a", {2}).tensor("b", {3}).tensor("y", {first ? 5 : 6});
+    trace->op("aten::mul", {"x"}, {"a"}, {{"lane", 1}});
+    if (!first) trace->op("aten::mul", {"x"}, {"b"}, {{"lane", 2}});
+    trace->op("aten::neg", {first ? "a" : "b"}, {"y"});
+    if (first) trace->op("aten::mul", {"x"}, {"b"}, {{"lane", 2}});
+  }
+  const Report report = compare_traces(baseline, candidate);
+  CHECK(report.first_divergence->relation == Relation::kOrigin);
+  CHECK(cause_of(report).name() == "argument differs");
+}
+
+TEST_CASE("batches of another size are no other order") {
+  Trace baseline = program("baseline");
+  Trace candidate = program("candidate");
+  add_order(baseline, {0, 1, 2});
+  add_order(candidate, {0, 1});
+  CHECK(mentions(cause_of(compare_traces(baseline, candidate)).evidence,
+                 "batches of 3 samples against 2"));
+}
+
+TEST_CASE("operators of one run alone: what leads there, and no model file") {
+  Trace baseline = program("baseline");
+  Trace candidate = program("candidate");
+  for (Trace* trace : {&baseline, &candidate}) {
+    trace->tensor("x", {1}).tensor("a", {2}).op("aten::mul", {"x"}, {"a"});
+  }
+  candidate.op("aten::clone", {"x"}, {"x"});
+  baseline.manifest()["environment"] = {{"unpinned.time.time", "1 call, first at train.py:4"}};
+  const Cause cause = cause_of(compare_traces(baseline, candidate));
+  CHECK(mentions(cause.evidence, "time.time (1 call, first at train.py:4)"));
+  CHECK(mentions(cause.advice, "in one run alone"));
+}
+
 TEST_CASE("what a program set otherwise in each run is named where an argument differs") {
   Trace baseline = program("baseline");
   Trace candidate = program("candidate");
