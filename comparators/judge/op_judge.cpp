@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
+#include <map>
 #include <optional>
 #include <utility>
 #include <variant>
@@ -116,22 +117,85 @@ void add_count(std::string_view of,
       {fmt::format("number of {}", of), std::to_string(baseline), std::to_string(candidate), true});
 }
 
+/// What belongs together by its name, in the order of `left`; null where a side has nothing. What
+/// is left over on both sides, and is as many, belongs together in its order: there names differ.
+template <typename Item>
+std::vector<std::pair<const Item*, const Item*>> pairs_by_name(
+    const std::vector<const Item*>& left,
+    const std::vector<const Item*>& right,
+    std::string Item::*name) {
+  std::map<std::string_view, const Item*> named;
+  for (const Item* item : right) named.emplace(item->*name, item);
+  std::vector<std::pair<const Item*, const Item*>> pairs;
+  std::vector<std::size_t> open;  // of `pairs`
+  for (const Item* item : left) {
+    const auto found = named.find(item->*name);
+    if (found == named.end()) open.push_back(pairs.size());
+    pairs.emplace_back(item, found == named.end() ? nullptr : found->second);
+    if (found != named.end()) named.erase(found);
+  }
+  const bool in_order = named.size() == open.size();
+  std::size_t next = 0;
+  for (const Item* item : right) {
+    const auto found = named.find(item->*name);
+    if (found == named.end() || found->second != item) continue;
+    if (in_order) {
+      pairs[open[next++]].second = item;
+    } else {
+      pairs.emplace_back(nullptr, item);
+    }
+  }
+  return pairs;
+}
+
+std::vector<const core::Argument*> arguments_of(const core::OpRecord& record) {
+  std::vector<const core::Argument*> arguments;
+  for (const core::Argument& argument : record.arguments) arguments.push_back(&argument);
+  return arguments;
+}
+
+/// Calls `visit` with the arguments that belong together: by their names where the record is one of
+/// named values, which has one result for each, else by their positions. A pointer is null where a
+/// side has none.
+template <typename Visit>
+void for_each_argument(const core::OpRecord& baseline,
+                       const core::OpRecord& candidate,
+                       Visit visit) {
+  if (core::is_named_values(baseline)) {
+    for (const auto& [left, right] :
+         pairs_by_name(arguments_of(baseline), arguments_of(candidate), &core::Argument::name)) {
+      visit(left, right);
+    }
+    return;
+  }
+  const std::size_t common = std::min(baseline.arguments.size(), candidate.arguments.size());
+  for (std::size_t i = 0; i < common; ++i) visit(&baseline.arguments[i], &candidate.arguments[i]);
+}
+
 /// @param ignore_symbols  leave out devices, layouts and the like, which say where and not what
 std::vector<ScalarDifference> differing_arguments(const core::OpRecord& baseline,
                                                   const core::OpRecord& candidate,
                                                   bool ignore_symbols) {
   std::vector<ScalarDifference> differences;
-  const std::size_t common = std::min(baseline.arguments.size(), candidate.arguments.size());
-  for (std::size_t i = 0; i < common; ++i) {
-    const core::Argument& left = baseline.arguments[i];
-    const core::Argument& right = candidate.arguments[i];
-    const bool symbols = std::get_if<core::Symbol>(&left.value.data) != nullptr &&
-                         std::get_if<core::Symbol>(&right.value.data) != nullptr;
-    const bool is_passed_over = (ignore_symbols && symbols) || left.name == core::kParameterSketch;
-    if (is_passed_over || same_scalars(left.value, right.value)) continue;
-    differences.push_back({left.name, short_text(left.value), short_text(right.value), true});
+  const auto text = [](const core::Argument* argument) {
+    return argument == nullptr ? std::string("nothing") : short_text(argument->value);
+  };
+  const auto is_symbol = [](const core::Argument& argument) {
+    return std::holds_alternative<core::Symbol>(argument.value.data);
+  };
+  for_each_argument(
+      baseline, candidate, [&](const core::Argument* left, const core::Argument* right) {
+        const core::Argument& named = left == nullptr ? *right : *left;
+        if (named.name == core::kParameterSketch) return;
+        if (left != nullptr && right != nullptr) {
+          const bool is_passed_over = ignore_symbols && is_symbol(*left) && is_symbol(*right);
+          if (is_passed_over || same_scalars(left->value, right->value)) return;
+        }
+        differences.push_back({named.name, text(left), text(right), true});
+      });
+  if (!core::is_named_values(baseline)) {
+    add_count("arguments", baseline.arguments.size(), candidate.arguments.size(), differences);
   }
-  add_count("arguments", baseline.arguments.size(), candidate.arguments.size(), differences);
   return differences;
 }
 
@@ -173,12 +237,27 @@ class OpComparison {
     return fmt::format("op {} {} {}", baseline_.index, role, record.slot);
   }
 
+  /// Calls `visit` with the tensors of one role that belong together, as for_each_argument() does.
+  template <typename Visit>
+  void for_each_tensor(TensorRole role, Visit visit) const {
+    const auto left = tensors_of(baseline_, role);
+    const auto right = tensors_of(candidate_, role);
+    if (core::is_named_values(baseline_)) {
+      for (const auto& [one, other] : pairs_by_name(left, right, &TensorRecord::slot)) {
+        visit(one, other);
+      }
+      return;
+    }
+    for (std::size_t i = 0; i < std::max(left.size(), right.size()); ++i) {
+      visit(i < left.size() ? left[i] : nullptr, i < right.size() ? right[i] : nullptr);
+    }
+  }
+
   void compare_inputs() {
-    const auto left = tensors_of(baseline_, TensorRole::kInput);
-    const auto right = tensors_of(candidate_, TensorRole::kInput);
-    const std::size_t common = std::min(left.size(), right.size());
-    for (std::size_t i = 0; i < common; ++i) compare_input(*left[i], *right[i]);
-    add_one_sided(left, right, found_.inputs);
+    for_each_tensor(TensorRole::kInput, [&](const TensorRecord* left, const TensorRecord* right) {
+      if (left != nullptr && right != nullptr) return compare_input(*left, *right);
+      found_.inputs.push_back(one_sided(left != nullptr ? *left : *right, left != nullptr));
+    });
   }
 
   void compare_input(const TensorRecord& b, const TensorRecord& c) {
@@ -200,20 +279,18 @@ class OpComparison {
   /// A view of memory that is written in part has no digest as an input, for it reads nothing. It
   /// hands out what the same writer left there: that is where its output differs from.
   void add_shown_inputs() {
-    const auto left = tensors_of(baseline_, TensorRole::kInput);
-    const auto right = tensors_of(candidate_, TensorRole::kInput);
-    for (std::size_t i = 0; i < std::min(left.size(), right.size()); ++i) {
-      if (!is_unread(*left[i]) || !is_unread(*right[i])) continue;
+    for_each_tensor(TensorRole::kInput, [&](const TensorRecord* left, const TensorRecord* right) {
+      if (left == nullptr || right == nullptr || !is_unread(*left) || !is_unread(*right)) return;
       const bool differs = std::ranges::any_of(found_.outputs, [&](const TensorComparison& output) {
-        return output.outcome == TensorOutcome::kBeyond && shows(output.baseline, *left[i]);
+        return output.outcome == TensorOutcome::kBeyond && shows(output.baseline, *left);
       });
-      if (!differs) continue;
+      if (!differs) return;
       TensorComparison& shown = found_.inputs.emplace_back();
-      shown.baseline = *left[i];
-      shown.candidate = *right[i];
+      shown.baseline = *left;
+      shown.candidate = *right;
       shown.outcome = TensorOutcome::kBeyond;
       shown.note = "what is shown of it differs";
-    }
+    });
   }
 
   static bool is_unread(const TensorRecord& input) {
@@ -227,28 +304,15 @@ class OpComparison {
            !std::cmp_equal(output.producer, baseline_.index);
   }
 
-  static void add_one_sided(const std::vector<const TensorRecord*>& left,
-                            const std::vector<const TensorRecord*>& right,
-                            std::vector<TensorComparison>& into) {
-    for (std::size_t i = right.size(); i < left.size(); ++i) {
-      into.push_back(one_sided(*left[i], true));
-    }
-    for (std::size_t i = left.size(); i < right.size(); ++i) {
-      into.push_back(one_sided(*right[i], false));
-    }
-  }
-
   void compare_outputs() {
-    const auto left = tensors_of(baseline_, TensorRole::kOutput);
-    const auto right = tensors_of(candidate_, TensorRole::kOutput);
-    const std::size_t common = std::min(left.size(), right.size());
-    for (std::size_t i = 0; i < common; ++i) compare_output(*left[i], *right[i]);
-    add_one_sided(left, right, found_.outputs);
-    found_.tally.outputs = std::max(left.size(), right.size());
-    found_.tally.metadata_only += found_.tally.outputs - common;
-    if (left.size() == right.size()) return;
-    mismatched_ = true;
-    found_.severity = std::numeric_limits<double>::infinity();
+    for_each_tensor(TensorRole::kOutput, [&](const TensorRecord* left, const TensorRecord* right) {
+      ++found_.tally.outputs;
+      if (left != nullptr && right != nullptr) return compare_output(*left, *right);
+      found_.outputs.push_back(one_sided(left != nullptr ? *left : *right, left != nullptr));
+      ++found_.tally.metadata_only;
+      mismatched_ = true;
+      found_.severity = std::numeric_limits<double>::infinity();
+    });
   }
 
   /// Empty where both share the same memory with the same tensors, or a side does not say.
@@ -373,27 +437,63 @@ class OpComparison {
 
   /// Results other than tensors. Real numbers are judged by their policy, all else is exact.
   void compare_results() {
-    const core::Dtype dtype = result_dtype(baseline_);
-    const std::size_t common = std::min(baseline_.results.size(), candidate_.results.size());
-    for (std::size_t i = 0; i < common; ++i) {
-      const core::Value& left = baseline_.results[i];
-      const core::Value& right = candidate_.results[i];
-      const auto* number = std::get_if<double>(&left.data);
-      const bool is_nan = number != nullptr && std::isnan(*number);
-      const bool same = same_scalars(left, right);
-      if (same && !is_nan) continue;
-      const bool has_path = core::is_named_values(baseline_) && i < baseline_.arguments.size();
-      const std::string slot = has_path ? baseline_.arguments[i].name : std::to_string(i);
-      const auto policy = result_policy(slot, dtype);
-      if (!policy) continue;
-      const bool refused = is_nan && policy->element.equal_nan == configs::EqualNan::kNever;
-      if (same && !refused) continue;
-      found_.results.push_back({has_path ? slot : "result " + slot,
-                                short_text(left),
-                                short_text(right),
-                                refused || !within(left, right, *policy)});
+    const std::vector<core::Value>& left = baseline_.results;
+    const std::vector<core::Value>& right = candidate_.results;
+    if (!has_named_results(baseline_) || !has_named_results(candidate_)) {
+      for (std::size_t i = 0; i < std::min(left.size(), right.size()); ++i) {
+        const bool is_named = core::is_named_values(baseline_) && i < baseline_.arguments.size();
+        const auto slot = [&, i] {
+          return is_named ? baseline_.arguments[i].name : std::to_string(i);
+        };
+        compare_result(left[i], right[i], slot, is_named ? "" : "result ");
+      }
+      add_count("results", left.size(), right.size(), found_.results);
+      return;
     }
-    add_count("results", baseline_.results.size(), candidate_.results.size(), found_.results);
+    for_each_argument(
+        baseline_, candidate_, [&](const core::Argument* one, const core::Argument* other) {
+          if (one == nullptr || other == nullptr) {
+            const std::string text = short_text((one != nullptr ? one : other)->value);
+            found_.results.push_back({(one != nullptr ? one : other)->name,
+                                      one != nullptr ? text : "nothing",
+                                      other != nullptr ? text : "nothing",
+                                      true});
+            return;
+          }
+          compare_result(
+              left[place_in(baseline_, one)],
+              right[place_in(candidate_, other)],
+              [one] { return one->name; },
+              "");
+        });
+  }
+
+  template <typename Slot>
+  void compare_result(const core::Value& left,
+                      const core::Value& right,
+                      Slot slot_of,
+                      std::string_view prefix) {
+    const auto* number = std::get_if<double>(&left.data);
+    const bool is_nan = number != nullptr && std::isnan(*number);
+    const bool same = same_scalars(left, right);
+    if (same && !is_nan) return;
+    const std::string slot = slot_of();
+    const auto policy = result_policy(slot, result_dtype(baseline_));
+    if (!policy) return;
+    const bool refused = is_nan && policy->element.equal_nan == configs::EqualNan::kNever;
+    if (same && !refused) return;
+    found_.results.push_back({std::string(prefix) + slot,
+                              short_text(left),
+                              short_text(right),
+                              refused || !within(left, right, *policy)});
+  }
+
+  static bool has_named_results(const core::OpRecord& record) {
+    return core::is_named_values(record) && record.results.size() == record.arguments.size();
+  }
+
+  static std::size_t place_in(const core::OpRecord& record, const core::Argument* argument) {
+    return static_cast<std::size_t>(argument - record.arguments.data());
   }
 
   /// Empty where a rule leaves the result out or none speaks of it.

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "comparators/cause/cause.h"
 #include "comparators/judge/expectations.h"
 #include "comparators/measure/policy.h"
 #include "core/trace/program_records.h"
@@ -141,6 +142,13 @@ Report settle(Report digests, Report values) {
     carry_over(digests, report);
   } else if (shows_the_same(digests, values)) {
     report = values;
+    // What the whole step was told otherwise is why one of its operators differs.
+    const bool is_of_step = report.first_divergence && digests.first_divergence &&
+                            holds(*digests.first_divergence, *report.first_divergence) &&
+                            !is_step(report.first_divergence->baseline);
+    if (is_of_step && digests.first_divergence->cause.kind == CauseKind::kArgument) {
+      lead_with(digests.first_divergence->cause, report.first_divergence->cause);
+    }
   } else {
     report = values.status == Status::kDiverged ? values : digests;
     report.kind = DivergenceKind::kUnrepeated;

@@ -259,8 +259,8 @@ class FixtureParser {
     // A view hands out what others have written.
     const bool view = json.value("view", false);
     const std::size_t inputs = op.tensors.size();
-    for (const auto& name : json.value("outputs", ordered_json::array())) {
-      const std::string slot = std::to_string(op.results.size());
+    const ordered_json outputs = json.value("outputs", ordered_json::array());
+    for (const auto& [slot, name] : outputs.items()) {
       const std::size_t at = op.tensors.size();
       op.results.push_back(add_tensor(op, core::TensorRole::kOutput, slot, name, json));
       if (view) continue;

@@ -188,6 +188,62 @@ TEST_CASE("operators of one run alone: what leads there, and no model file") {
   CHECK(mentions(cause.advice, "in one run alone"));
 }
 
+/// A step of an optimizer that was given its parameters in this order; `told` are its options.
+void add_step(Trace& trace, const std::vector<std::string>& order, const ordered_json& told) {
+  ordered_json step = {{"phase", "optimizer"}, {"scalars", told}};
+  for (const std::string& name : order) {
+    step["inputs"]["param." + name] = name;
+    step["outputs"]["param." + name] = "new_" + name;
+  }
+  trace.op("repro_check::optimizer_step", {}, {}, step);
+}
+
+TEST_CASE("what an optimizer left belongs together by its name") {
+  const auto stepped = [](const std::string& run, const std::vector<std::string>& order) {
+    Trace trace = program(run);
+    trace.tensor("a", {1, 2}).tensor("b", {3}).tensor("new_a", {4, 5}).tensor("new_b", {6});
+    add_step(trace, order, {{"lr[0]", 0.1}});
+    return trace;
+  };
+  Trace baseline = stepped("baseline", {"a", "b"});
+  Trace candidate = stepped("candidate", {"b", "a"});
+  CHECK(compare_traces(baseline, candidate).status == Status::kReproducible);
+
+  candidate.tensor("new_a", {4, 7});
+  const Report report = compare_traces(baseline, candidate);
+  REQUIRE(report.first_divergence);
+  REQUIRE(report.first_divergence->outputs.size() == 1);
+  CHECK(report.first_divergence->outputs[0].candidate.slot == "param.a");
+
+  // What has no counterpart stands on one side alone, or in its order where names differ.
+  candidate = stepped("candidate", {"b"});
+  const Report fewer = compare_traces(baseline, candidate);
+  REQUIRE(fewer.first_divergence);
+  REQUIRE(fewer.first_divergence->outputs.size() == 1);
+  CHECK(fewer.first_divergence->outputs[0].baseline.slot == "param.a");
+  CHECK(fewer.first_divergence->outputs[0].note == "in baseline only");
+  candidate.tensor("wrapped.a", {1, 2}).tensor("new_wrapped.a", {4, 5});
+  candidate.json()["ops"].clear();
+  add_step(candidate, {"b", "wrapped.a"}, {{"lr[0]", 0.1}});
+  CHECK(compare_traces(baseline, candidate).status == Status::kReproducible);
+}
+
+TEST_CASE("options that an optimizer of one run alone has are told") {
+  Trace baseline = program("baseline");
+  Trace candidate = program("candidate");
+  for (Trace* trace : {&baseline, &candidate}) {
+    const bool first = trace == &baseline;
+    trace->tensor("a", {1}).tensor("b", {3}).tensor("new_a", {4}).tensor("new_b", {first ? 6 : 7});
+    ordered_json told = {{"lr[0]", 0.1}, {"weight_decay[0]", 0.01}};
+    if (!first) told = {{"lr[0]", 0.1}, {"lr[1]", 0.1}, {"weight_decay[0]", 0.01}};
+    add_step(*trace, {"a", "b"}, told);
+    trace->manifest()["optimizer"] = "state";
+  }
+  const Report report = compare_traces(baseline, candidate);
+  CHECK(cause_of(report).name() == "argument differs");
+  CHECK(mentions(cause_of(report).evidence, "lr[1]: nothing against 0.1"));
+}
+
 TEST_CASE("what a program set otherwise in each run is named where an argument differs") {
   Trace baseline = program("baseline");
   Trace candidate = program("candidate");

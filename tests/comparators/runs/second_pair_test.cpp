@@ -157,6 +157,16 @@ TEST_CASE("a step that parts is opened, and what is found inside is the same div
   CHECK(settle(digests, compared(5.5, 7, "tensor")).kind == DivergenceKind::kUnrepeated);
 }
 
+TEST_CASE("what a step was told otherwise leads what is found inside of it") {
+  Report digests = training(5.5, 0, "digest");
+  digests.first_divergence->cause = {CauseKind::kArgument, "told other numbers"};
+  const Report report = settle(digests, training(5.25, 2, "tensor"));
+  REQUIRE(report.first_divergence);
+  CHECK(report.first_divergence->cause.evidence == "told other numbers");
+  const Report same = settle(digests, training(5.25, 0, "tensor"));
+  CHECK(same.first_divergence->cause.evidence != "told other numbers");
+}
+
 TEST_CASE("a second pair that cannot be judged does not take back the first one's divergence") {
   Report failed;
   failed.status = Status::kRunFailed;

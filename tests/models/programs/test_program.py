@@ -112,12 +112,12 @@ class Run(Program):
         self.assertEqual(found.code, 1, found.stderr)
         self.assertRegex(found.stdout, r"^DIVERGED .* aten::mul \(program.py:7\): .*origin")
 
-    def compare(self, text, **more):
-        """The first divergence of a program, and what is said of it. Its argument tells the two runs apart."""
+    def compare(self, text, *more):
+        """The first divergence of a program, and what is said of it. Its first argument tells the two runs apart."""
         command = [sys.executable, str(self.write(text))]
-        runs = [{"name": name, "program": {"command": [*command, str(number)]}}
+        runs = [{"name": name, "program": {"command": [*command, str(number), *more]}}
                 for number, name in enumerate(("baseline", "candidate"))]
-        self.write_config({"program": {"command": command}, "runs": runs, **more})
+        self.write_config({"program": {"command": command}, "runs": runs})
         report = self.tool("exec", "-c", "config.json", "--format", "json")
         self.assertEqual(report.code, 1, report.stdout[-2000:] + report.stderr)
         return json.loads(report.stdout)["first_divergence"]
@@ -139,6 +139,36 @@ class Run(Program):
         self.assertEqual((first["key"]["operator"], first["source"]["line"]), ("aten::_foreach_norm.Scalar", 9))
         self.assertIn("it was given the same tensors in another order: argument `self.", first["cause"]["evidence"])
         self.assertIn("the order of a set", first["cause"]["advice"])
+
+    GROUPED = """
+            import sys
+            import torch
+            torch.manual_seed(1)
+            model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 1))
+            parameters = list(model.parameters())[::1 if sys.argv[1] == "0" else -1]
+            groups = parameters
+            if sys.argv[2:] and sys.argv[1] == "1":
+                groups = [{"params": parameters[:2]}, {"params": parameters[2:], "weight_decay": 0}]
+            optimizer = torch.optim.AdamW(groups, lr=0.1)
+            for step in range(2):
+                loss = model(torch.ones(3, 4)).sum()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+    """
+
+    def test_the_order_of_an_optimizers_parameters_is_no_divergence(self):
+        program = [sys.executable, str(self.write(self.GROUPED))]
+        runs = [{"name": name, "program": {"command": [*program, name]}} for name in "01"]
+        config = self.write_config({"program": {"command": program}, "runs": runs})
+        shown = self.tool("exec", "-c", str(config))
+        self.assertEqual(shown.code, 0, shown.stdout + shown.stderr)
+
+    def test_groups_with_other_options_are_named(self):
+        first = self.compare(self.GROUPED, "grouped")
+        self.assertIn("the optimizer was told other numbers: option.weight_decay[1]: nothing against 0",
+                      first["cause"]["evidence"])
+        self.assertEqual(first["cause"]["advice"], "give the optimizers of both the same options")
 
     def test_memory_that_is_written_in_part_is_named(self):
         first = self.compare("""
@@ -172,7 +202,7 @@ class Run(Program):
         self.assertIn("DIVERGED at step 0, optimizer, op ", found.stdout)
         self.assertIn(f"train.py:{STEP}", found.stdout.splitlines()[0])
         self.assertIn("origin", found.stdout.splitlines()[0])
-        self.assertIn("the program did", found.stdout)
+        self.assertIn("the optimizer was told other numbers: option.eps[0]: 1e-08 against 1e-07", found.stdout)
         self.assertNotIn("graph", found.stdout)
         self.assertIn("--eps 1e-7", found.stdout)
         # The second pair has the values.
