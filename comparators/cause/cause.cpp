@@ -1199,6 +1199,23 @@ std::string describe_unwritten(const JudgedCall& call, const Evidence& evidence)
   return tensor == nullptr ? "" : evidence.candidate_writes.describe_unwritten(*tensor);
 }
 
+void Evidence::see_gradients(const JudgedCall& call) {
+  if (!gradients_apart.empty()) return;
+  const auto& here = call.baseline.tensors;
+  const auto& there = call.candidate.tensors;
+  for (std::size_t i = 0; i < std::min(here.size(), there.size()); ++i) {
+    if (!core::is_input(here[i]) || here[i].slot != there[i].slot ||
+        here[i].requires_grad == there[i].requires_grad) {
+      continue;
+    }
+    gradients_apart = fmt::format("gradients are asked of `{}` at {} in the {} alone",
+                                  here[i].slot,
+                                  op_text(call.baseline),
+                                  here[i].requires_grad ? "baseline" : "candidate");
+    return;
+  }
+}
+
 void lead_with(Cause before, Cause& cause) {
   before.also = std::exchange(cause.also, {});
   before.not_recorded = std::exchange(cause.not_recorded, {});

@@ -220,6 +220,12 @@ struct Evidence {
   std::vector<std::uint64_t> of_workers = {};
   /// Differing contents that no operator made, and the first baseline op that read them.
   std::map<Unmade, std::uint64_t> unmade = {};
+  /// `gradients are asked of `weight` at op 3 aten::linear in the baseline alone`, of the first
+  /// such operator; empty where there is none.
+  std::string gradients_apart = {};
+
+  /// To be told every pair, in the order in which the calls ended.
+  void see_gradients(const JudgedCall& call);
 };
 
 /// Finds relation and cause of an operator that fails: the first row of the decision table

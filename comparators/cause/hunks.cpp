@@ -147,7 +147,24 @@ HunkVerdict replacement(const HunkJudge& of, const Hunk& hunk, std::size_t i) {
   if (module_of(from) != of.evidence.pairing.names.module_of(to)) {
     evidence += fmt::format("; module {} against {}", module_of(from), module_of(to));
   }
-  return {DivergenceKind::kMismatch, {CauseKind::kOperatorDiffers, std::move(evidence)}};
+  if (from.phase != to.phase) {
+    evidence += fmt::format(
+        "; phase {} against {}", core::phase_name(from.phase), core::phase_name(to.phase));
+  }
+  if (from.lane != to.lane) {
+    evidence +=
+        fmt::format("; lane {} against {}", core::lane_text(from.lane), core::lane_text(to.lane));
+  }
+  Cause cause(CauseKind::kOperatorDiffers, std::move(evidence));
+  if (of.evidence.baseline.manifest().is_of_program()) {
+    cause.advice =
+        from.phase != to.phase
+            ? "look at what encloses this line in one run alone: no_grad(), eval(), a step, or a "
+              "loader's iteration"
+            : "look at what leads to this line in each run: a branch, a version, or a value of the "
+              "host";
+  }
+  return {DivergenceKind::kMismatch, std::move(cause)};
 }
 
 HunkVerdict reordering(const HunkJudge& of, const Hunk& hunk) {
@@ -233,12 +250,15 @@ HunkVerdict judge_hunk(const HunkJudge& of,
                        const Hunk& hunk,
                        const std::optional<Decision>& decision) {
   const bool of_program = of.evidence.baseline.manifest().is_of_program();
-  const std::string of_host =
-      of_program && !(decision && decision->differs()) ? of_host_text(of.evidence) : "";
+  std::string by_host;
+  if (of_program && !(decision && decision->differs())) by_host = of_host_text(of.evidence);
+  if (of_program && !of.evidence.gradients_apart.empty()) {
+    by_host = "; " + of.evidence.gradients_apart + by_host;
+  }
   if (is_reordered(of, hunk)) return reordering(of, hunk);
   if (auto verdict = decomposed(of, hunk)) return *verdict;
   if (auto verdict = loop(of, hunk)) {
-    verdict->cause.evidence += decision_text(decision, false) + of_host;
+    verdict->cause.evidence += decision_text(decision, false) + by_host;
     return *verdict;
   }
   const bool parted = !hunk.missing.empty() && !hunk.extra.empty();
@@ -250,7 +270,7 @@ HunkVerdict judge_hunk(const HunkJudge& of,
                          hunk.missing.size(),
                          hunk.extra.size(),
                          decision_text(decision, true),
-                         of_host)}};
+                         by_host)}};
   }
   const bool missing = !hunk.missing.empty();
   const std::size_t count = missing ? hunk.missing.size() : hunk.extra.size();
@@ -259,11 +279,13 @@ HunkVerdict judge_hunk(const HunkJudge& of,
                           counted(count, "operator"),
                           missing ? "baseline" : "candidate",
                           decision_text(decision, false),
-                          of_host));
+                          by_host));
   if (of_program) {
     cause.advice =
-        "look at what leads to this line in one run alone: a file that is there, a clock, an "
-        "exception that is caught, or another value of the host";
+        of.evidence.gradients_apart.empty()
+            ? "look at what leads to this line in one run alone: a file that is there, a clock, an "
+              "exception that is caught, or another value of the host"
+            : "look where one run alone freezes it: requires_grad, detach() or no_grad()";
   }
   return {DivergenceKind::kMissing, std::move(cause)};
 }

@@ -1035,6 +1035,7 @@ class Walk {
     }
     JudgedCall& call = *read;
     evidence_.rng.see(call);
+    evidence_.see_gradients(call);
     judge_op(call, context_.options, context_.judge);
     context_.observations.see(call);
     context_.observations.note_unwritten(call, evidence_);

@@ -8,6 +8,8 @@
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 
 #include <algorithm>
+#include <string_view>
+#include <typeinfo>
 
 #include "dumpers/capture/torch/torch_compat.h"
 
@@ -54,6 +56,15 @@ std::int64_t backward_pass() {
 #else
   return Told::kNoPass;
 #endif
+}
+
+/// Whether it may run what the program has written: a backward() of its own, or a hook.
+bool calls_python(torch::autograd::Node& node) {
+#if REPRO_CHECK_TORCH_AT_LEAST(2, 0)
+  if (!node.tensor_pre_hooks().empty()) return true;
+#endif
+  return !node.pre_hooks().empty() || !node.post_hooks().empty() ||
+         std::string_view(typeid(node).name()).find("PyNode") != std::string_view::npos;
 }
 
 bool in_backward() { return backward_pass() != Told::kNoPass; }
@@ -196,6 +207,13 @@ ProgramSites::Site ProgramSites::backward_site(const torch::autograd::Node& node
   return after == made.begin() ? nullptr : std::prev(after)->second;
 }
 
+ProgramSites::Site ProgramSites::hook_site(const Site& of, const PythonChain& hook) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  Site& site = hooks_[{of, hook.id}];
+  if (!site) site = make_site(of->module_path, of->module_type, &hook);
+  return site;
+}
+
 bool ProgramSites::runs_model(std::uint32_t step) const {
   if (!is_recorded(step) || hides_step() || (part_.most > 0 && recorded_ >= part_.most))
     return false;
@@ -212,7 +230,10 @@ std::shared_ptr<const core::CallSite> ProgramSites::current_site() {
   ++recorded_;
   if (current_phase() == core::Phase::kBackward) {
     const auto node = running_node();
-    if (Site site = node ? backward_site(*node) : nullptr) return site;
+    if (Site site = node ? backward_site(*node) : nullptr) {
+      const PythonChain* hook = calls_python(*node) ? frames_of_hook() : nullptr;
+      return hook == nullptr ? site : hook_site(site, *hook);
+    }
   }
   return forward_site();
 }

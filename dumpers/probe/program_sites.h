@@ -103,6 +103,8 @@ class ProgramSites final : public capture::SiteProvider {
 
   Site forward_site();
   Site backward_site(const torch::autograd::Node& node);
+  /// Where a hook of the program, or a backward() of its own, runs for the call at `of`.
+  Site hook_site(const Site& of, const PythonChain& hook);
   Site make_site(const std::string& path, const std::string& type, const PythonChain* chain);
   void note_call(const Site& site);
 
@@ -114,6 +116,7 @@ class ProgramSites final : public capture::SiteProvider {
   std::map<std::pair<std::uint32_t, std::uint64_t>, Site> sites_;  ///< by module and chain
   std::unordered_map<std::uint64_t, Calls> calls_;                 ///< by autograd's thread number
   std::unordered_map<const c10::TensorImpl*, Site> parameters_;
+  std::map<std::pair<Site, std::uint64_t>, Site> hooks_;  ///< by the site of the node, and chain
 };
 
 }  // namespace repro_check::probe

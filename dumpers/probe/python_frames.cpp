@@ -100,6 +100,7 @@ struct Code {
   std::string file;
   std::string function;
   bool framework = false;
+  bool engine = false;  ///< calls the autograd engine
 };
 
 struct Step {
@@ -146,6 +147,8 @@ const Code& describe(void* code) {
     entry->second.file = text_attribute(code, "co_filename");
     entry->second.function = text_attribute(code, "co_name");
     entry->second.framework = is_framework(entry->second.file);
+    entry->second.engine =
+        entry->second.file.find("-packages/torch/autograd/") != std::string::npos;
   }
   return entry->second;
 }
@@ -164,31 +167,35 @@ int line_of(void* frame, const void* code) {
   return known_line.line;
 }
 
-void collect(Steps& steps) {
+/// @param of_hook  up to where the engine was called, and nothing where that is not met
+void collect(Steps& steps, bool of_hook) {
+  bool is_met = !of_hook;
   void* frame = api().eval_frame();
   if (frame != nullptr) api().increase(frame);
   for (std::size_t seen = 0; frame != nullptr && seen < kMostSeen && steps.size() < kMostKept;
        ++seen) {
     void* code = api().frame_code(frame);
-    if (!describe(code).framework) steps.push_back({code, line_of(frame, code)});
+    const Code& known_code = describe(code);
+    if (!known_code.framework) steps.push_back({code, line_of(frame, code)});
+    is_met = is_met || known_code.engine;
     api().decrease(code);
+    if (of_hook && is_met) break;
     void* back = api().frame_back(frame);
     api().decrease(frame);
     frame = back;
   }
   if (frame != nullptr) api().decrease(frame);
+  if (!is_met) steps.clear();
 }
 
-}  // namespace
-
-const PythonChain* python_frames() {
+const PythonChain* frames(bool of_hook) {
   if (api().this_thread == nullptr || api().this_thread() == nullptr || api().finalizing() != 0) {
     return nullptr;
   }
   const Held held;
   thread_local Steps steps;
   steps.clear();
-  collect(steps);
+  collect(steps, of_hook);
   if (steps.empty()) return nullptr;
   std::unique_ptr<PythonChain>& chain = known().chains[steps];
   if (!chain) {
@@ -202,5 +209,11 @@ const PythonChain* python_frames() {
   }
   return chain.get();
 }
+
+}  // namespace
+
+const PythonChain* python_frames() { return frames(false); }
+
+const PythonChain* frames_of_hook() { return frames(true); }
 
 }  // namespace repro_check::probe

@@ -21,4 +21,8 @@ struct PythonChain {
 /// @return what is never freed
 const PythonChain* python_frames();
 
+/// Of these, the frames since the autograd engine called Python: a hook, or the backward() of a
+/// function of the program. Null outside of it, and where the framework alone was called.
+const PythonChain* frames_of_hook();
+
 }  // namespace repro_check::probe

@@ -188,6 +188,35 @@ TEST_CASE("operators of one run alone: what leads there, and no model file") {
   CHECK(mentions(cause.advice, "in one run alone"));
 }
 
+TEST_CASE("a parameter that one run alone freezes is told where its gradient is missing") {
+  Trace baseline = program("baseline");
+  Trace candidate = program("candidate");
+  for (Trace* trace : {&baseline, &candidate}) {
+    trace->tensor("x", {1}).tensor("w", {2}).tensor("y", {3}).tensor("g", {4}).tensor("h", {5});
+    trace->json()["tensors"]["w"]["requires_grad"] = trace == &baseline;
+    trace->op("aten::linear", {"x", "w"}, {"y"});
+    trace->op("aten::mean", {"y"}, {"h"}, {{"phase", "backward"}});
+  }
+  baseline.op("aten::mm", {"y"}, {"g"}, {{"phase", "backward"}});
+  const Cause cause = cause_of(compare_traces(baseline, candidate));
+  CHECK(mentions(cause.evidence,
+                 "gradients are asked of `in1` at op 0 aten::linear (m) in the baseline alone"));
+  CHECK(mentions(cause.advice, "requires_grad"));
+}
+
+TEST_CASE("one operator in two phases is told by these") {
+  Trace baseline = program("baseline");
+  Trace candidate = program("candidate");
+  for (Trace* trace : {&baseline, &candidate}) {
+    trace->tensor("x", {1}).tensor("y", {2});
+    trace->op("aten::neg", {"x"}, {"y"}, {{"phase", trace == &baseline ? "forward" : "eval"}});
+    trace->op("aten::exp", {"y"}, {"x"});
+  }
+  const Cause cause = cause_of(compare_traces(baseline, candidate));
+  CHECK(mentions(cause.evidence, "phase forward against eval"));
+  CHECK(mentions(cause.advice, "no_grad()"));
+}
+
 /// A step of an optimizer that was given its parameters in this order; `told` are its options.
 void add_step(Trace& trace, const std::vector<std::string>& order, const ordered_json& told) {
   ordered_json step = {{"phase", "optimizer"}, {"scalars", told}};

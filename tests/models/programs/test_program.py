@@ -170,6 +170,44 @@ class Run(Program):
                       first["cause"]["evidence"])
         self.assertEqual(first["cause"]["advice"], "give the optimizers of both the same options")
 
+    def test_what_a_hook_or_a_backward_of_the_program_computes_stands_at_its_line(self):
+        text = """
+            import sys
+            import torch
+            torch.manual_seed(1)
+            class Scaled(torch.autograd.Function):
+                @staticmethod
+                def forward(context, x):
+                    return x * 2
+                @staticmethod
+                def backward(context, gradient):
+                    return torch.relu(gradient * (2 + float(sys.argv[1])))
+            def hook(gradient):
+                return gradient * (1 + float(sys.argv[1]))
+            layer = torch.nn.Linear(4, 1)
+            out = layer(torch.ones(3, 4))
+            if sys.argv[2] == "hook":
+                layer.weight.register_hook(hook)
+            else:
+                out = Scaled.apply(out)
+            out.sum().backward()
+        """
+        for where, line in (("hook", 13), ("function", 11)):
+            first = self.compare(text, where)
+            self.assertEqual((first["key"]["phase"], first["key"]["operator"], first["source"]["line"]),
+                             ("backward", "aten::mul.Tensor", line), first["cause"])
+
+    def test_a_parameter_that_one_run_alone_freezes_is_named(self):
+        first = self.compare("""
+            import sys
+            import torch
+            model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 1))
+            model[0].weight.requires_grad_(sys.argv[1] == "0")
+            model(torch.ones(3, 4)).sum().backward()
+        """)
+        self.assertIn("gradients are asked of `weight` at op", first["cause"]["evidence"])
+        self.assertIn("in the baseline alone", first["cause"]["evidence"])
+
     def test_memory_that_is_written_in_part_is_named(self):
         first = self.compare("""
             import sys
