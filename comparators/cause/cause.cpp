@@ -257,6 +257,10 @@ std::optional<Cause> rng_stream(const Case& c) {
     cause.advice = here != there ? "set one \"seed\" for both runs"
                                  : "give that generator the same seed in every run";
   }
+  if (c.evidence.rng.parted_in_threads()) {
+    cause.advice =
+        "give each thread a generator of its own (torch.Generator), or draw before they start";
+  }
   if (is_dropout(*c.baseline.op)) {
     cause.advice += "; \"disable_dropout\": true takes this randomness out";
   }

@@ -129,11 +129,15 @@ class RngLedger {
   [[nodiscard]] const std::string& parting() const noexcept { return parting_; }
   /// They parted before the first draw, by their seeds.
   [[nodiscard]] bool started_apart() const noexcept { return started_apart_; }
+  /// Of the generator of the process, from which threads draw.
+  [[nodiscard]] bool parted_in_threads() const noexcept { return parted_in_threads_; }
   /// Of all that it was told.
   [[nodiscard]] RandomDraws draws() const;
 
  private:
   void part(std::string sentence);
+  /// Whether a thread beside the main one has drawn from the generator that this draws from.
+  bool is_drawn_by_threads(const core::OpRecord& record);
   /// Of calls in calls the outermost that drew counts. To be told every call, in the order in which
   /// they ended: those that draw nothing stand between those that do.
   void count_calls(const core::OpRecord& record);
@@ -143,6 +147,8 @@ class RngLedger {
   std::uint64_t candidate_seed_ = 0;
   bool on_host_ = false;
   bool started_apart_ = false;
+  bool parted_in_threads_ = false;
+  bool in_threads_ = false;  ///< a thread beside the main one drew
   std::string parting_;
   std::string last_draw_;  ///< the last operator that drew alike on both sides
   RandomDraws draws_;

@@ -207,6 +207,14 @@ RandomDraws RngLedger::draws() const {
   return draws;
 }
 
+bool RngLedger::is_drawn_by_threads(const core::OpRecord& record) {
+  const core::Value* own = core::find_argument(record, "generator");
+  const bool is_own = own != nullptr && !std::holds_alternative<std::monostate>(own->data);
+  if (is_own || core::is_of_worker(record.lane)) return false;
+  in_threads_ = in_threads_ || record.lane != core::kMainLane;
+  return in_threads_;
+}
+
 void RngLedger::see(const JudgedCall& call) {
   const core::OpRecord& baseline = call.baseline;
   const auto& from = baseline.generator;
@@ -218,6 +226,7 @@ void RngLedger::see(const JudgedCall& call) {
     return;
   }
   const bool elsewhere = from->position_before != to->position_before;
+  const bool is_of_threads = is_drawn_by_threads(baseline);
   // Not by the seeds of the runs: the model may have seeded its generators alike since.
   if (from->seed != to->seed) {
     const bool of_runs = on_host_ && baseline_seed_ != candidate_seed_;
@@ -225,6 +234,13 @@ void RngLedger::see(const JudgedCall& call) {
     part(fmt::format("the generators started apart (seed {} against {})",
                      of_runs ? baseline_seed_ : from->seed,
                      of_runs ? candidate_seed_ : to->seed));
+  } else if (elsewhere && is_of_threads) {
+    parted_in_threads_ = parted_in_threads_ || parting_.empty();
+    part(
+        fmt::format("{} of lane {} found the generator of the process at another place: threads "
+                    "draw from it as they come",
+                    op_text(baseline),
+                    core::lane_text(baseline.lane)));
   } else if (elsewhere) {
     part(fmt::format("{} found the generator at another place; what moved it there is not recorded",
                      op_text(baseline)));

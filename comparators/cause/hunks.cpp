@@ -265,9 +265,9 @@ HunkVerdict judge_hunk(const HunkJudge& of,
   if (parted) {
     return {DivergenceKind::kControlFlow,
             {CauseKind::kControlFlow,
-             fmt::format("the baseline ran {} operators that the candidate did not, and the "
+             fmt::format("the baseline ran {} that the candidate did not, and the "
                          "candidate {} others{}{}",
-                         hunk.missing.size(),
+                         counted(hunk.missing.size(), "operator"),
                          hunk.extra.size(),
                          decision_text(decision, true),
                          by_host)}};

@@ -172,8 +172,8 @@ class Recording {
   void add_fact(core::EnvironmentFact fact) { manifest_.environment.push_back(std::move(fact)); }
 
   /// On the thread that trains. In steps that are not recorded the engine is off there.
-  void begin_step(std::uint32_t step) {
-    capture_->set_step(step);
+  void begin_step(std::uint32_t step, bool of_ancestors = true) {
+    capture_->set_step(step, of_ancestors);
     sites_.begin_step();
     const bool wanted = !bare_ && sites_.is_recorded(step);
     if (!wanted || !intercepts_) capture_->forget_contents();
@@ -530,8 +530,10 @@ void repro_check_expect_reductions() {
   when_active([](capture::Capture&) { recording()->sites().expect_reductions(); });
 }
 
-void repro_check_step(std::uint32_t step) {
-  when_active([&](capture::Capture&) { recording()->begin_step(step); });
+void repro_check_step(int of_ancestors) {
+  when_active([&](capture::Capture& capture) {
+    recording()->begin_step(capture.step() + 1, of_ancestors != 0);
+  });
 }
 
 void repro_check_keep_key() {

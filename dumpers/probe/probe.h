@@ -50,8 +50,9 @@ void repro_check_leave_step();
 void repro_check_unread(int entered);
 /// From here on gradients are reduced over ranks when they have been accumulated.
 void repro_check_expect_reductions();
-/// The step that begins, from 0.
-void repro_check_step(std::uint32_t step);
+/// The next step begins on the calling thread, of its lane.
+/// @param of_ancestors  and of the lanes that it was forked from, which count none of their own
+void repro_check_step(int of_ancestors);
 
 /// For a program that compiles, before its code is compiled for the first time: what is compiled
 /// holds for the dispatch keys of that moment, so the engine's is on from here on, in steps that

@@ -145,9 +145,16 @@ ProgramSites::Elsewhere::Elsewhere(const PythonChain* place) { told().elsewhere 
 
 ProgramSites::Elsewhere::~Elsewhere() { told().elsewhere = nullptr; }
 
+/// Places in a thread that begins no steps.
+constexpr std::size_t kKeptOfOthers = 100'000;
+
 void ProgramSites::begin_step() {
   const std::lock_guard<std::mutex> lock(mutex_);
+  const std::uint64_t here = at::RecordFunction::currentThreadId();
+  calls_[here].steps = true;
   for (auto& [thread, calls] : calls_) {
+    // What another thread has made may be of a step that it is about to begin itself.
+    if (thread != here && (calls.steps || calls.made.size() < kKeptOfOthers)) continue;
     calls.made.erase(calls.made.begin(),
                      calls.made.begin() + static_cast<std::ptrdiff_t>(calls.of_last_step));
     calls.of_last_step = calls.made.size();

@@ -99,6 +99,7 @@ class ProgramSites final : public capture::SiteProvider {
   struct Calls {
     std::vector<std::pair<std::uint64_t, Site>> made;
     std::size_t of_last_step = 0;
+    bool steps = false;  ///< begins steps of its own
   };
 
   Site forward_site();

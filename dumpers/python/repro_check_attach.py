@@ -929,6 +929,7 @@ class _Recording:
         self.numbers = {}  # id of a module -> its number
         self.kept = {}  # id -> weak reference, which says when the id is free again
         self.roots = {}  # class name of root modules, and their lane -> how many there were
+        self.names_main = False  # of the first one of the main thread there are names
         self.names = {}  # id of a parameter -> name
         self.thread = _thread._local()  # what is so on one thread: is_unread()
         self.stepping = set()  # ids of optimizers that make a step
@@ -936,8 +937,7 @@ class _Recording:
         self.worker = False  # of a data loader
         self.workers = 0  # that were started
         self.sends = False  # in a worker: a batch, for which there is a thread that is not the program's
-        self.step = 0  # made by the optimizer that has the most parameters
-        self.main_optimizer = (lambda: None, 0)  # weak reference, parameters
+        self.leaders = {}  # by lane: the optimizer that has the most parameters there (weak), and how many
         try:
             if self.probe is None:
                 self._load()
@@ -1052,7 +1052,7 @@ class _Recording:
         self.ended = False
         self.attached = False  # loaders of its own are not told of
         self.checkpoints = None
-        self.numbers, self.kept, self.roots, self.names = {}, {}, {}, {}
+        self.numbers, self.kept, self.roots, self.names, self.names_main = {}, {}, {}, {}, False
         _tell(self.probe.repro_check_begin_worker(
             os.fsencode(_worker_directory(os.getpid())), json.dumps({**_plan, "seed": None}).encode()))
         return _Sent(batches, self)
@@ -1265,9 +1265,9 @@ class _Recording:
         return self.numbers.get(id(module))
 
     def _name_root(self, root):
-        """Names a module that nobody knows yet, and all that are below it: of the first one the names
-        are those of named_modules(), of others its class stands before them, and the lane that calls
-        it first: several threads do that in any order."""
+        """Names a module that nobody knows yet, and all that are below it: of the first one of the main thread the
+        names are those of named_modules(), of others its class stands before them, and the lane that calls it first:
+        several threads do that in any order."""
         wrapper = root if type(root).__name__ in _WRAPPERS else None
         if wrapper is not None:
             self.wraps(wrapper)
@@ -1276,7 +1276,9 @@ class _Recording:
         lane = self.probe.repro_check_lane().decode().replace(".", ":")
         kind = type(root).__name__ + ("" if lane == "main" else "@" + lane)
         count = self.roots.get(kind, 0)
-        prefix = "" if not self.roots else kind if count == 0 else f"{kind}#{count + 1}"
+        prefix = kind if count == 0 else f"{kind}#{count + 1}"
+        if lane == "main" and not self.names_main:
+            self.names_main, prefix = True, ""
         self.roots[kind] = count + 1
         if wrapper is not None:
             self._define(wrapper, prefix)
@@ -1359,14 +1361,22 @@ class _Recording:
         kind.step = watched
 
     def _lead(self, optimizer):
-        """Whether steps are counted by this one: those that are there before it are asked first."""
-        leader, size = self.main_optimizer
+        """Whether this one counts the steps of the lane that it is in: those that are there before it are asked first.
+        @return the lane, or nothing"""
+        lane = self.probe.repro_check_lane().decode()
+        leader, size = self.leaders.get(lane, (lambda: None, 0))
         if leader() is not optimizer:
             own = sum(1 for _ in self._parameters(optimizer))
             if leader() is not None and own <= size:
-                return False
-            self.main_optimizer = (self.weakref.ref(optimizer), own)
-        return True
+                return ""
+            self.leaders[lane] = (self.weakref.ref(optimizer), own)
+        return lane
+
+    def _leads_all_of(self, lane, optimizer):
+        """Whether no lane that this one was forked from counts steps by another optimizer."""
+        above = lane.rpartition(".")[0]
+        leader = self.leaders[above][0]() if above in self.leaders else None
+        return leader in (None, optimizer) and (not above or self._leads_all_of(above, optimizer))
 
     def _outer_step(self, optimizer):
         """The optimizer that makes a step of this one a part of its own, as one that shards its state does. One that
@@ -1451,10 +1461,10 @@ class _Recording:
             self.probe.repro_check_leave_step()
 
     def _count_step(self, optimizer):
-        if self._lead(optimizer):
-            self.step += 1
+        lane = self._lead(optimizer)
+        if lane:
             self.enters = self.joins
-            self.probe.repro_check_step(self.ctypes.c_uint32(self.step))
+            self.probe.repro_check_step(self._leads_all_of(lane, optimizer))
 
     @staticmethod
     def _parameters(optimizer):

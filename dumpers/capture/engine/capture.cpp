@@ -301,7 +301,7 @@ std::shared_ptr<LaneState> Capture::begin_lane(std::optional<std::uint32_t> fork
     lane = prepared.mapped();
   } else {
     lane = std::make_shared<LaneState>(id_, *thread.lane);
-    lane->set_step(step_);
+    lane->set_step(step_, false);
   }
   lane->hold();
   return lane;
@@ -555,9 +555,9 @@ NamedTensors Capture::unpack(const c10::IValue& object, const std::string& name)
   return tensors;
 }
 
-void Capture::set_step(std::uint32_t step) {
-  step_ = step;
-  if (LaneState* lane = inherited_lane()) lane->set_step(step);
+void Capture::set_step(std::uint32_t step, bool of_ancestors) {
+  if (of_ancestors) raise(step_, step);
+  if (LaneState* lane = inherited_lane()) lane->set_step(step, of_ancestors);
 }
 
 std::uint32_t Capture::step() const {

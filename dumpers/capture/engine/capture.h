@@ -162,9 +162,11 @@ class Capture : core::Pinned {
   /// @param ranks  of its members, in its order
   void name_group(const void* group, const std::string& name, std::vector<std::int64_t> ranks);
 
-  /// Of what the calling thread's lane records from here on, and the lanes that it was forked from;
-  /// outside of a Scope, of those that are begun from here on.
-  void set_step(std::uint32_t step);
+  /// Of what the calling thread's lane records from here on.
+  /// @param of_ancestors  and, where they are in an earlier step, the lanes that it was forked
+  /// from,
+  ///                      and those that are begun outside of a Scope
+  void set_step(std::uint32_t step, bool of_ancestors = true);
   /// Of what the calling thread records.
   [[nodiscard]] std::uint32_t step() const;
   /// To be told before recording goes on after a time in which operators ran unseen.

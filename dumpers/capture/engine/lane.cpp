@@ -14,9 +14,10 @@ std::shared_ptr<LaneState> LaneState::fork() {
   return forked;
 }
 
-void LaneState::set_step(std::uint32_t step) noexcept {
+void LaneState::set_step(std::uint32_t step, bool of_ancestors) noexcept {
   step_ = step;
-  for (auto lane = parent_.lock(); lane; lane = lane->parent_.lock()) lane->step_ = step;
+  if (!of_ancestors) return;
+  for (auto lane = parent_.lock(); lane; lane = lane->parent_.lock()) raise(lane->step_, step);
 }
 
 void go_on_at(std::int64_t place) noexcept {

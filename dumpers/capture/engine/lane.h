@@ -32,6 +32,13 @@ void end_fork() noexcept;
 /// The lane may go on on another thread.
 void leave_thread() noexcept;
 
+/// Sets `value` to `least` where it is less.
+inline void raise(std::atomic<std::uint32_t>& value, std::uint32_t least) noexcept {
+  std::uint32_t now = value.load(std::memory_order_relaxed);
+  while (now < least && !value.compare_exchange_weak(now, least, std::memory_order_relaxed)) {
+  }
+}
+
 /// One lane. Travels with LibTorch's thread-local state, which forks and what goes on after a wait
 /// take along from thread to thread.
 class LaneState final : public c10::DebugInfoBase, public std::enable_shared_from_this<LaneState> {
@@ -53,8 +60,10 @@ class LaneState final : public c10::DebugInfoBase, public std::enable_shared_fro
   [[nodiscard]] std::uint32_t step() const noexcept {
     return step_.load(std::memory_order_relaxed);
   }
-  /// Of this lane, and of those that it was forked from: these go on with what it has made.
-  void set_step(std::uint32_t step) noexcept;
+  /// @param of_ancestors  those that it was forked from go on with what it has made: they are in
+  /// this
+  ///                      step too, where they are in an earlier one
+  void set_step(std::uint32_t step, bool of_ancestors) noexcept;
 
   void hold() noexcept { holder_.store(this_thread(), std::memory_order_relaxed); }
   void release() noexcept { holder_.store(nullptr, std::memory_order_relaxed); }

@@ -217,6 +217,29 @@ TEST_CASE("one operator in two phases is told by these") {
   CHECK(mentions(cause.advice, "no_grad()"));
 }
 
+TEST_CASE(
+    "threads that draw from the generator of the process are named where it stood elsewhere") {
+  Trace baseline = program("baseline");
+  Trace candidate = program("candidate");
+  const auto draw = [](int before, bool is_own) {
+    ordered_json extra = {{"lane", 1}, {"seeded", true}};
+    extra["generator"] = {{"seed", 0}, {"before", before}, {"after", before + 1}, {"drawn", 4}};
+    if (is_own) extra["scalars"] = {{"generator", 1}};
+    return extra;
+  };
+  for (const bool is_own : {false, true}) {
+    for (Trace* trace : {&baseline, &candidate}) {
+      const bool first = trace == &baseline;
+      trace->json()["ops"].clear();
+      trace->tensor("x", {first ? 1 : 2}).op("aten::rand", {}, {"x"}, draw(first ? 1 : 5, is_own));
+    }
+    const Cause cause = cause_of(compare_traces(baseline, candidate));
+    CHECK(cause.name() == "rng stream");
+    CHECK(mentions(cause.evidence, "threads draw from it as they come") == !is_own);
+    CHECK(mentions(cause.advice, "a generator of its own") == !is_own);
+  }
+}
+
 /// A step of an optimizer that was given its parameters in this order; `told` are its options.
 void add_step(Trace& trace, const std::vector<std::string>& order, const ordered_json& told) {
   ordered_json step = {{"phase", "optimizer"}, {"scalars", told}};

@@ -93,6 +93,37 @@ class Run(Program):
         shown = self.tool("exec", "-c", "config.json")
         self.assertEqual(shown.code, 0, shown.stdout + shown.stderr)
 
+    def test_whole_trainings_in_threads_repeat(self):
+        """Which of them calls its model or makes a step first is decided by their race."""
+        program = self.write("""
+            import os
+            import threading
+            import time
+            import torch
+            torch.manual_seed(1)
+            models = [torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1)) for _ in range(2)]
+            def train(number):
+                generator = torch.Generator().manual_seed(number)
+                optimizer = torch.optim.AdamW(models[number].parameters(), lr=0.01)
+                for step in range(8):
+                    time.sleep(os.getpid() % 2 * 0.01 * number)
+                    loss = models[number](torch.randn(4, 8, generator=generator)).pow(2).mean()
+                    optimizer.zero_grad()
+                    loss.backward()
+                    optimizer.step()
+            threads = [threading.Thread(target=train, args=(number,)) for number in range(2)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            with torch.no_grad():
+                print([model(torch.ones(8)).item() for model in models])
+        """)
+        self.write_config({"program": {"command": [sys.executable, str(program)]}})
+        shown = self.tool("exec", "-c", "config.json", "-n", "4")
+        self.assertEqual(shown.code, 0, shown.stdout[-3000:] + shown.stderr)
+        self.assertIn("REPRODUCIBLE: ", shown.stdout)
+
     def test_what_parts_inside_of_transforms_is_found_there(self):
         program = self.write("""
             import sys
