@@ -439,33 +439,44 @@ class OpComparison {
   void compare_results() {
     const std::vector<core::Value>& left = baseline_.results;
     const std::vector<core::Value>& right = candidate_.results;
-    if (!has_named_results(baseline_) || !has_named_results(candidate_)) {
-      for (std::size_t i = 0; i < std::min(left.size(), right.size()); ++i) {
-        const bool is_named = core::is_named_values(baseline_) && i < baseline_.arguments.size();
-        const auto slot = [&, i] {
-          return is_named ? baseline_.arguments[i].name : std::to_string(i);
-        };
-        compare_result(left[i], right[i], slot, is_named ? "" : "result ");
-      }
-      add_count("results", left.size(), right.size(), found_.results);
-      return;
+    if (has_named_results(baseline_) && has_named_results(candidate_)) {
+      return for_each_argument(
+          baseline_, candidate_, [&](const core::Argument* one, const core::Argument* other) {
+            compare_named(one, other);
+          });
     }
-    for_each_argument(
-        baseline_, candidate_, [&](const core::Argument* one, const core::Argument* other) {
-          if (one == nullptr || other == nullptr) {
-            const std::string text = short_text((one != nullptr ? one : other)->value);
-            found_.results.push_back({(one != nullptr ? one : other)->name,
-                                      one != nullptr ? text : "nothing",
-                                      other != nullptr ? text : "nothing",
-                                      true});
-            return;
-          }
-          compare_result(
-              left[place_in(baseline_, one)],
-              right[place_in(candidate_, other)],
-              [one] { return one->name; },
-              "");
-        });
+    for (std::size_t i = 0; i < std::min(left.size(), right.size()); ++i) {
+      compare_result(
+          left[i], right[i], [i] { return std::to_string(i); }, "result ");
+    }
+    add_count("results", left.size(), right.size(), found_.results);
+  }
+
+  /// The first arguments name the results, one each; what stands behind them is told beside them.
+  static bool has_named_results(const core::OpRecord& record) {
+    return core::is_named_values(record) && record.results.size() <= record.arguments.size();
+  }
+
+  static const core::Value* result_of(const core::OpRecord& record,
+                                      const core::Argument* argument) {
+    if (argument == nullptr) return nullptr;
+    const auto place = static_cast<std::size_t>(argument - record.arguments.data());
+    return place < record.results.size() ? &record.results[place] : nullptr;
+  }
+
+  void compare_named(const core::Argument* one, const core::Argument* other) {
+    const std::string& name = (one != nullptr ? one : other)->name;
+    const core::Value* left = result_of(baseline_, one);
+    const core::Value* right = result_of(candidate_, other);
+    if (left != nullptr && right != nullptr) {
+      compare_result(
+          *left, *right, [&] { return name; }, "");
+    } else if (left != nullptr || right != nullptr) {
+      found_.results.push_back({name,
+                                left == nullptr ? "nothing" : short_text(*left),
+                                right == nullptr ? "nothing" : short_text(*right),
+                                true});
+    }
   }
 
   template <typename Slot>
@@ -486,14 +497,6 @@ class OpComparison {
                               short_text(left),
                               short_text(right),
                               refused || !within(left, right, *policy)});
-  }
-
-  static bool has_named_results(const core::OpRecord& record) {
-    return core::is_named_values(record) && record.results.size() == record.arguments.size();
-  }
-
-  static std::size_t place_in(const core::OpRecord& record, const core::Argument* argument) {
-    return static_cast<std::size_t>(argument - record.arguments.data());
   }
 
   /// Empty where a rule leaves the result out or none speaks of it.
