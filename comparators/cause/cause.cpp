@@ -926,8 +926,7 @@ std::string measured_size(const TracedInput& input, const Evidence& evidence) {
 std::string writer_text(const core::DumpSource& dump, std::int64_t writer) {
   if (writer < 0) return "nobody";
   const core::OpRecord head = dump.op_head(static_cast<std::uint64_t>(writer));
-  return fmt::format(
-      "op {} {} of lane {}", writer, operator_text(head), core::lane_text(head.lane));
+  return fmt::format("{} of lane {}", op_text(head), core::lane_text(head.lane));
 }
 
 /// Of memory that operators have written in part alone, where it differs and they wrote alike.
@@ -960,10 +959,9 @@ std::string unobserved_text(const TracedInput& input) {
 std::string given_text(const TracedInput& input, const Evidence& evidence) {
   const core::OpRecord head = evidence.baseline.op_head(*input.producer);
   return fmt::format(
-      "{} was given by op {} {}, which was not waited for: it is recorded where it is read",
+      "{} was given by {}, which was not waited for: it is recorded where it is read",
       argument_text(input),
-      head.index,
-      operator_text(head));
+      op_text(head));
 }
 
 /// Whether the differing inputs are the same tensors, in another order.
@@ -1046,11 +1044,10 @@ std::string made_by_program_text(const core::TensorRecord& tensor, const core::D
     const core::OpRecord maker = dump.op_head(static_cast<std::uint64_t>(tensor.producer));
     if (core::hands_out_memory(core::base_name(maker.op->name))) {
       return fmt::format(
-          ", and no recorded operator wrote it since op {} {} made room for it: the program did, "
-          "or "
-          "nobody has written it",
-          tensor.producer,
-          operator_text(maker));
+          ", and no recorded operator wrote it since {} made room for it: the program did, or "
+          "nobody "
+          "has written it",
+          op_text(maker));
     }
   }
   return ", and no recorded operator made it: the program did";

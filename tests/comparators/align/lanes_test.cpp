@@ -110,7 +110,8 @@ TEST_CASE("two forks that write one tensor are a race, and nothing else") {
   CHECK(report.first_divergence->relation == Relation::kOrigin);
   CHECK(report.first_divergence->cause.name() == "race on a tensor in use");
   CHECK(report.first_divergence->cause.evidence ==
-        "argument `in0` was last written by nobody in the baseline and by op 0 aten::add_ of lane "
+        "argument `in0` was last written by nobody in the baseline and by op 0 aten::add_ (m) of "
+        "lane "
         "main.1 in the candidate, and nothing keeps these lanes in order");
 }
 
