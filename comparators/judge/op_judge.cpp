@@ -9,6 +9,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 #include <variant>
 
@@ -124,21 +125,26 @@ std::vector<std::pair<const Item*, const Item*>> pairs_by_name(
     const std::vector<const Item*>& left,
     const std::vector<const Item*>& right,
     std::string Item::*name) {
-  std::map<std::string_view, const Item*> named;
+  std::multimap<std::string_view, const Item*> named;
   for (const Item* item : right) named.emplace(item->*name, item);
   std::vector<std::pair<const Item*, const Item*>> pairs;
   std::vector<std::size_t> open;  // of `pairs`
   for (const Item* item : left) {
     const auto found = named.find(item->*name);
-    if (found == named.end()) open.push_back(pairs.size());
-    pairs.emplace_back(item, found == named.end() ? nullptr : found->second);
-    if (found != named.end()) named.erase(found);
+    if (found == named.end()) {
+      open.push_back(pairs.size());
+      pairs.emplace_back(item, nullptr);
+    } else {
+      pairs.emplace_back(item, found->second);
+      named.erase(found);
+    }
   }
-  const bool in_order = named.size() == open.size();
+  std::set<const Item*> rest;
+  for (const auto& [_, item] : named) rest.insert(item);
+  const bool in_order = rest.size() == open.size();
   std::size_t next = 0;
   for (const Item* item : right) {
-    const auto found = named.find(item->*name);
-    if (found == named.end() || found->second != item) continue;
+    if (!rest.contains(item)) continue;
     if (in_order) {
       pairs[open[next++]].second = item;
     } else {
@@ -155,8 +161,8 @@ std::vector<const core::Argument*> arguments_of(const core::OpRecord& record) {
 }
 
 /// Calls `visit` with the arguments that belong together: by their names where the record is one of
-/// named values, which has one result for each, else by their positions. A pointer is null where a
-/// side has none.
+/// named values, a pointer being null where a side has none, else by their positions, as far as
+/// both have any.
 template <typename Visit>
 void for_each_argument(const core::OpRecord& baseline,
                        const core::OpRecord& candidate,
