@@ -743,8 +743,9 @@ class Tracer {
     const bool of_both =
         (here < 0 || counterpart_in(evidence_.pairing.candidate_of, here).has_value()) &&
         (there < 0 || baseline_of(there).has_value());
-    return of_both && !is_of_another_storage(comparison) &&
-           (is_elsewhere(evidence_.baseline, here) || is_elsewhere(evidence_.candidate, there));
+    return of_both &&
+           (is_elsewhere(evidence_.baseline, here) || is_elsewhere(evidence_.candidate, there)) &&
+           !is_of_another_storage(comparison);
   }
 
   /// Whether what wrote the candidate's wrote something else in the baseline.

@@ -167,7 +167,7 @@ std::string line_text(const CallSite* site) {
 }
 
 std::string place_of(const CallSite* site) {
-  const std::string line = line_text(site);
+  std::string line = line_text(site);
   if (site == nullptr || site->module_path.empty()) return line;
   return line.empty() ? site->module_path : site->module_path + ", " + line;
 }
