@@ -262,8 +262,13 @@ class OpComparison {
 
   void compare_inputs() {
     for_each_tensor(TensorRole::kInput, [&](const TensorRecord* left, const TensorRecord* right) {
-      if (left != nullptr && right != nullptr) return compare_input(*left, *right);
-      found_.inputs.push_back(one_sided(left != nullptr ? *left : *right, left != nullptr));
+      if (left == nullptr) {
+        found_.inputs.push_back(one_sided(*right, false));
+      } else if (right == nullptr) {
+        found_.inputs.push_back(one_sided(*left, true));
+      } else {
+        compare_input(*left, *right);
+      }
     });
   }
 
@@ -314,8 +319,13 @@ class OpComparison {
   void compare_outputs() {
     for_each_tensor(TensorRole::kOutput, [&](const TensorRecord* left, const TensorRecord* right) {
       ++found_.tally.outputs;
-      if (left != nullptr && right != nullptr) return compare_output(*left, *right);
-      found_.outputs.push_back(one_sided(left != nullptr ? *left : *right, left != nullptr));
+      if (left == nullptr) {
+        found_.outputs.push_back(one_sided(*right, false));
+      } else if (right == nullptr) {
+        found_.outputs.push_back(one_sided(*left, true));
+      } else {
+        return compare_output(*left, *right);
+      }
       ++found_.tally.metadata_only;
       mismatched_ = true;
       found_.severity = std::numeric_limits<double>::infinity();
@@ -472,7 +482,7 @@ class OpComparison {
   }
 
   void compare_named(const core::Argument* one, const core::Argument* other) {
-    const std::string& name = (one != nullptr ? one : other)->name;
+    const std::string& name = one == nullptr ? other->name : one->name;
     const core::Value* left = result_of(baseline_, one);
     const core::Value* right = result_of(candidate_, other);
     if (left != nullptr && right != nullptr) {
