@@ -82,7 +82,7 @@ class Uninitialised(harness.ToolTest):
         self.assertEqual(len(reads), 1, report["divergences"])
         self.assertEqual(reads[0]["key"]["operator"], "aten::sum")
         evidence = reads[0]["cause"]["evidence"]
-        self.assertRegex(evidence, r"`self` is memory that op \d+ aten::empty\S* allocated")
+        self.assertRegex(evidence, r"`self` is memory that op \d+ aten::empty\S* \(test_uninitialised.py:\d+\) allocated")
         self.assertRegex(evidence, r"written in part alone, last by op \d+ aten::copy_")
         names = {op["cause"]["name"] for op in report["divergences"]["items"]}
         self.assertNotIn("unobserved write", names)
@@ -103,7 +103,7 @@ class Uninitialised(harness.ToolTest):
         # Determinism mode fills the memory with NaN on both sides.
         report = self.compare(0, Reads(), Reads(), determinism="warn")
         self.assertRegex(self.warning(report),
-                         r"first op \d+ aten::sum: `self` is memory that op \d+ aten::empty")
+                         r"first op \d+ aten::sum \(test_uninitialised.py:\d+\): `self` is memory that op \d+ aten::empty")
 
     def test_a_fill_pattern_that_is_returned(self):
         report = self.compare(0, Returns(), Returns(), determinism="warn")
