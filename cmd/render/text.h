@@ -39,7 +39,8 @@ template <typename Items, typename Say>
 std::string joined(const Items& items, std::string_view between, Say say) {
   std::string out;
   for (const auto& item : items) {
-    const std::string text(say(item));
+    const auto& said = say(item);
+    const std::string_view text = said;
     out.append(out.empty() || text.empty() ? "" : between).append(text);
   }
   return out;
