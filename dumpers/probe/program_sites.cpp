@@ -145,16 +145,17 @@ ProgramSites::Elsewhere::Elsewhere(const PythonChain* place) { told().elsewhere 
 
 ProgramSites::Elsewhere::~Elsewhere() { told().elsewhere = nullptr; }
 
-/// Places in a thread that begins no steps.
+/// Places in all threads that have begun no step: what is there may be of a first one.
 constexpr std::size_t kKeptOfOthers = 100'000;
 
 void ProgramSites::begin_step() {
   const std::lock_guard<std::mutex> lock(mutex_);
   const std::uint64_t here = at::RecordFunction::currentThreadId();
   calls_[here].steps = true;
+  std::size_t of_others = 0;
+  for (const auto& [thread, calls] : calls_) of_others += calls.steps ? 0 : calls.made.size();
   for (auto& [thread, calls] : calls_) {
-    // What another thread has made may be of a step that it is about to begin itself.
-    if (thread != here && (calls.steps || calls.made.size() < kKeptOfOthers)) continue;
+    if (thread != here && (calls.steps || of_others < kKeptOfOthers)) continue;
     calls.made.erase(calls.made.begin(),
                      calls.made.begin() + static_cast<std::ptrdiff_t>(calls.of_last_step));
     calls.of_last_step = calls.made.size();

@@ -134,7 +134,7 @@ def _noting(module, name, note):
         return original(*args, **kwargs)
 
     call.__name__ = call.__qualname__ = name
-    call.__module__, call.__doc__ = original.__module__ or module.__name__, original.__doc__
+    call.__module__, call.__doc__ = getattr(module, "__module__", module.__name__), original.__doc__
     return call
 
 

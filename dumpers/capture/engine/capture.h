@@ -163,9 +163,8 @@ class Capture : core::Pinned {
   void name_group(const void* group, const std::string& name, std::vector<std::int64_t> ranks);
 
   /// Of what the calling thread's lane records from here on.
-  /// @param of_ancestors  and, where they are in an earlier step, the lanes that it was forked
-  /// from,
-  ///                      and those that are begun outside of a Scope
+  /// @param of_ancestors  and what the lanes that it was forked from do, where they are in an
+  ///                      earlier step, and those that are begun outside of a Scope
   void set_step(std::uint32_t step, bool of_ancestors = true);
   /// Of what the calling thread records.
   [[nodiscard]] std::uint32_t step() const;

@@ -60,9 +60,8 @@ class LaneState final : public c10::DebugInfoBase, public std::enable_shared_fro
   [[nodiscard]] std::uint32_t step() const noexcept {
     return step_.load(std::memory_order_relaxed);
   }
-  /// @param of_ancestors  those that it was forked from go on with what it has made: they are in
-  /// this
-  ///                      step too, where they are in an earlier one
+  /// @param of_ancestors  those that it was forked from go on with what it has made: where they are
+  ///                      in an earlier step, they are in this one too
   void set_step(std::uint32_t step, bool of_ancestors) noexcept;
 
   void hold() noexcept { holder_.store(this_thread(), std::memory_order_relaxed); }
