@@ -1206,8 +1206,8 @@ void Evidence::see_gradients(const JudgedCall& call) {
   const auto& here = call.baseline.tensors;
   const auto& there = call.candidate.tensors;
   for (std::size_t i = 0; i < std::min(here.size(), there.size()); ++i) {
-    if (!core::is_input(here[i]) || here[i].slot != there[i].slot ||
-        here[i].requires_grad == there[i].requires_grad) {
+    if (here[i].requires_grad == there[i].requires_grad || !core::is_input(here[i]) ||
+        here[i].slot != there[i].slot) {
       continue;
     }
     gradients_apart = fmt::format("gradients are asked of `{}` at {} in the {} alone",

@@ -929,7 +929,6 @@ class _Recording:
         self.numbers = {}  # id of a module -> its number
         self.kept = {}  # id -> weak reference, which says when the id is free again
         self.roots = {}  # class name of root modules, and their lane -> how many there were
-        self.names_main = False  # of the first one of the main thread there are names
         self.names = {}  # id of a parameter -> name
         self.thread = _thread._local()  # what is so on one thread: is_unread()
         self.stepping = set()  # ids of optimizers that make a step
@@ -1052,7 +1051,7 @@ class _Recording:
         self.ended = False
         self.attached = False  # loaders of its own are not told of
         self.checkpoints = None
-        self.numbers, self.kept, self.roots, self.names, self.names_main = {}, {}, {}, {}, False
+        self.numbers, self.kept, self.roots, self.names = {}, {}, {}, {}
         _tell(self.probe.repro_check_begin_worker(
             os.fsencode(_worker_directory(os.getpid())), json.dumps({**_plan, "seed": None}).encode()))
         return _Sent(batches, self)
@@ -1277,8 +1276,8 @@ class _Recording:
         kind = type(root).__name__ + ("" if lane == "main" else "@" + lane)
         count = self.roots.get(kind, 0)
         prefix = kind if count == 0 else f"{kind}#{count + 1}"
-        if lane == "main" and not self.names_main:
-            self.names_main, prefix = True, ""
+        if lane == "main" and all("@" in other for other in self.roots):
+            prefix = ""
         self.roots[kind] = count + 1
         if wrapper is not None:
             self._define(wrapper, prefix)
