@@ -234,6 +234,7 @@ class ExecCommand final : public Command {
     document["seed"] = no_seed_ ? Json(nullptr) : Json(seed_);
     document["determinism"] = determinism_;
     document["disable_dropout"] = disable_dropout_;
+    document["rng"] = rng_;
     document["dump"] = {
         {"level", level_}, {"depth", depth_}, {"include", include_}, {"exclude", exclude_}};
     for (const std::string& module : modules_) document["dump"]["include"].push_back(module);
@@ -293,6 +294,10 @@ class ExecCommand final : public Command {
   std::string determinism_ =
       word(&determinism_, "--determinism off|warn|error  Deterministic kernels", "off");
   bool disable_dropout_ = flag(&disable_dropout_, "--disable-dropout  Let dropout pass everything");
+  std::string rng_ = word(&rng_,
+                          "--rng device|host  Where random numbers are drawn: a device's are not "
+                          "another one's",
+                          "device");
   double timeout_ = value(&timeout_, "--timeout SECONDS  Kill the program after so long");
   bool force_ = flag(&force_, "--force  Replace a dump that exists");
 };

@@ -105,6 +105,7 @@ Json recording_plan(const configs::RunSpec& run) {
   document["checkpoints"] = run.dump.checkpoints;
   document["determinism"] = core::name_of(run.determinism);
   document["disable_dropout"] = run.disable_dropout;
+  document["rng"] = core::name_of(run.rng);
   document["seed"] = run.seed ? Json(*run.seed) : Json(nullptr);
   document["run"] = run.name;
   document["program"] = clean_utf8(fmt::format("{}", fmt::join(run.program->command, " ")));

@@ -10,6 +10,7 @@
 #include "cmd/render/words.h"
 #include "comparators/cause/differences.h"
 #include "configs/setting_changes.h"
+#include "core/trace/program_records.h"
 
 namespace repro_check::cmd {
 namespace {
@@ -101,8 +102,10 @@ std::string remedy_for(const Report& report, comparators::CauseKind cause) {
   using comparators::CauseKind;
   const std::uint64_t seed = report.runs[0].manifest.seed;
   const auto is_lenient = [](const RunSummary& run) { return run.manifest.determinism != "error"; };
-  const auto is_shallow = [](const RunSummary& run) {
-    return run.manifest.trace.depth != "all" && run.manifest.trace.operators > 0;
+  const auto& op = shown_record(*report.first_divergence).op;
+  const bool has_inside = op == nullptr || !core::is_launch(*op);
+  const auto is_shallow = [&](const RunSummary& run) {
+    return has_inside && run.manifest.trace.depth != "all" && run.manifest.trace.operators > 0;
   };
   switch (cause) {
     case CauseKind::kRngStream:

@@ -38,7 +38,9 @@ std::string run_text(const configs::RunSpec& run) {
                         seed);
   std::string text = fmt::format(
       "  {}: {}, determinism {}", escape_name(run.name), what, core::name_of(run.determinism));
-  if (!run.program) text += fmt::format(", rng {}", core::name_of(run.rng));
+  if (!run.program || run.rng != configs::RngMode::kDevice) {
+    text += fmt::format(", rng {}", core::name_of(run.rng));
+  }
   text += fmt::format(", dropout {}", run.disable_dropout ? "off" : "as the model has it");
   if (run.threads) text += fmt::format(", threads {}", *run.threads);
   if (run.dtype) text += fmt::format(", dtype {}", core::dtype_name(*run.dtype));

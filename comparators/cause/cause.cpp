@@ -575,6 +575,10 @@ Attribution attribute_compute(const Case& c) {
   const std::vector<Asked> asked = asked_of(c);
   if (cause.kind == CauseKind::kNone) {
     cause = {CauseKind::kUnexplained, unexplained_text(c, asked)};
+    if (core::is_launch(*c.baseline.op)) {
+      cause.advice =
+          "look at what the kernel does in no fixed order: atomics add as its programs arrive";
+    }
   }
   for (const Asked& each : asked) {
     if (each.is_missing) cause.not_recorded.emplace_back(each.what);

@@ -199,6 +199,11 @@ std::string pointer_of(std::string_view name) {
   return fmt::format("/settings/{}", name);
 }
 
+/// Whether a configuration of a program has it: the rest the program sets by itself.
+bool is_told_programs(std::string_view pointer) {
+  return pointer.starts_with("/env/") || is_word_of("/threads /determinism", pointer);
+}
+
 /// As JSON, and as the configuration has it there.
 std::string value_of(std::string_view pointer, const std::string& text) {
   const bool bare = pointer == "/threads" || pointer == "/interop_threads" ||
@@ -263,6 +268,8 @@ std::vector<Suspect> suspects_of(const core::RunManifest& baseline,
     if (group == DifferenceGroup::kOther) continue;
     const std::string pointer = is_fact(difference.pointer) ? "" : pointer_of(difference.pointer);
     const bool is_known = !pointer.empty() && !known.insert(pointer).second;
+    const bool is_settable =
+        !pointer.empty() && (!baseline.is_of_program() || is_told_programs(pointer));
     // What one LibTorch sets otherwise in two runs follows from what they were told.
     const bool follows = is_configured && !is_fact(difference.pointer) &&
                          (!difference.pointer.starts_with("env.") || is_pinned(difference.pointer));
@@ -271,8 +278,8 @@ std::vector<Suspect> suspects_of(const core::RunManifest& baseline,
     if (is_known || follows || says_the_same) continue;
     Suspect suspect{group,
                     to_text(difference),
-                    pointer,
-                    pointer.empty() ? "" : value_of(pointer, difference.baseline)};
+                    is_settable ? pointer : "",
+                    is_settable ? value_of(pointer, difference.baseline) : ""};
     (is_symptom(difference.pointer) ? symptoms : suspects).push_back(std::move(suspect));
   }
   if (suspects.empty()) suspects = std::move(symptoms);
@@ -319,7 +326,12 @@ std::string suspects_text(const std::vector<Suspect>& suspects) {
 
 std::string settings_advice(const std::vector<Suspect>& suspects) {
   const auto is_settable = [](const Suspect& suspect) { return !suspect.pointer.empty(); };
-  if (std::ranges::count_if(suspects, is_settable) == 1) {
+  const auto settable = std::ranges::count_if(suspects, is_settable);
+  if (settable == 0) {
+    const std::string& text = suspects.front().text;
+    return fmt::format("let the program set {} alike in both runs", text.substr(0, text.find(' ')));
+  }
+  if (settable == 1) {
     return "give both runs " + in_configuration(*std::ranges::find_if(suspects, is_settable));
   }
   return "give both runs the same values, in one configuration; repro-check bisect finds which of "

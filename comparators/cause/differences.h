@@ -48,7 +48,8 @@ std::string to_text(const Difference& difference);
 /// @param suspects  one at least
 std::string suspects_text(const std::vector<Suspect>& suspects);
 
-/// What to write into a configuration so that both runs have the same.
+/// What to write into a configuration, or into a program, so that both runs have the same.
+/// @param suspects  one at least
 std::string settings_advice(const std::vector<Suspect>& suspects);
 
 /// Forward arguments, parameters and buffers that were not the same before the first operator, with

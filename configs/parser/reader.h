@@ -260,10 +260,9 @@ std::optional<Json> parse_json(std::string_view text,
                                Problems& problems);
 
 /// Keys that say nothing of a program.
-inline constexpr std::array<std::string_view, 12> kOnlyOfModels{"model",
+inline constexpr std::array<std::string_view, 11> kOnlyOfModels{"model",
                                                                 "inputs",
                                                                 "calls",
-                                                                "rng",
                                                                 "grad",
                                                                 "device",
                                                                 "dtype",

@@ -37,7 +37,9 @@ void visit_run(const Visitor& member, Run& run) {
   member("seed", run.seed);
   member("determinism", run.determinism);
   member("disable_dropout", run.disable_dropout);
-  if (!run.program) {
+  if (run.program) {
+    member.unless_empty("rng", run.rng);
+  } else {
     member("rng", run.rng);
     member("grad", run.grad);
     member("device", run.device);

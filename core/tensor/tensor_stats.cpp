@@ -29,11 +29,7 @@ constexpr std::size_t kBlock = std::size_t{4} << 10U;
 /// Up to here the hash is faster in one go.
 constexpr std::size_t kSmall = std::size_t{16} << 10U;
 
-/// How a dtype spells what is no number.
-struct Spelling {
-  detail::OddLanes odd{0, 0, 0, 0};  ///< of width 0 where it has nothing of the kind
-  std::uint64_t sign = 0;            ///< 0 where it has no infinity; one is `top`, with and without
-};
+}  // namespace
 
 Spelling spelling_of(Dtype dtype) noexcept {
   const std::size_t width = element_size(part_dtype(dtype));
@@ -53,6 +49,8 @@ Spelling spelling_of(Dtype dtype) noexcept {
   }
   return {};
 }
+
+namespace {
 
 /// Every element by itself, where some are no numbers.
 template <typename Lane>

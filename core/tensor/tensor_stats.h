@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 #include "core/digest/digest.h"
@@ -10,6 +11,13 @@
 #include "core/tensor/tensor_record.h"
 
 namespace repro_check::core {
+
+/// How a dtype spells what is no number, in each of its parts.
+struct Spelling {
+  detail::OddLanes odd{0, 0, 0, 0};  ///< of width 0 where it has nothing of the kind
+  std::uint64_t sign = 0;            ///< 0 where it has no infinity; one is `top`, with and without
+};
+Spelling spelling_of(Dtype dtype) noexcept;
 
 /// By the bits of every element: what the processor does with subnormal numbers is no matter. A
 /// dtype without NaN and infinities (integers, bool, quantised ones, float4) has none.

@@ -153,6 +153,12 @@ inline bool is_of_ranks(const OperatorInfo& op) {
          std::string_view(op.name).starts_with("_c10d_functional");
 }
 
+/// Of kernels that a program launches itself.
+inline constexpr std::string_view kLaunched = "triton::";
+inline bool is_launch(const OperatorInfo& op) {
+  return std::string_view(op.name).starts_with(kLaunched);
+}
+
 /// Null where the record has none of this name. Borrowed.
 inline const Value* find_argument(const OpRecord& record, std::string_view name) {
   const auto found = std::ranges::find(record.arguments, name, &Argument::name);

@@ -35,6 +35,8 @@ capture::CaptureOptions options_of(const Json& plan) {
   options.level = named(plan.at("level"), {Level::kDigest, Level::kStats, Level::kTensor});
   options.depth = named(plan.at("depth"), {Depth::kTop, Depth::kLeaf, Depth::kAll});
   options.disable_dropout = plan.at("disable_dropout");
+  options.rng = named(plan.at("rng"), {core::RngMode::kDevice, core::RngMode::kHost});
+  if (plan.at("seed").is_number()) options.seed = plan.at("seed");
   options.unseen_writes = true;
   options.include = plan.at("include");
   options.exclude = plan.at("exclude");
@@ -62,6 +64,7 @@ core::RunManifest manifest_of(const Json& plan) {
   manifest.model_method = core::kProgramMethod;
   manifest.determinism = plan.at("determinism");
   manifest.disable_dropout = plan.at("disable_dropout");
+  manifest.rng = plan.at("rng");
   manifest.grad = "program";
   core::TraceSummary& trace = manifest.trace;
   trace.level = plan.at("level");

@@ -140,6 +140,7 @@ class Recording {
     }
     manifest_.seconds = std::chrono::duration<double>(Clock::now() - begun_).count();
     if (!counts.accelerator.empty()) manifest_.device = counts.accelerator;
+    settle_settings();
     summarise(counts);
     sink_->finish(manifest_);
   }
@@ -246,6 +247,14 @@ class Recording {
     manifest_.environment = capture::read_environment();
     if (plan.options.no_sync) add_fact({std::string(core::kNoSync), "true"});
     if (plan.workers) add_fact({std::string(core::kWorkers), "true"});
+  }
+
+  /// What the program has left them at: it may have set some by no function that is watched.
+  void settle_settings() {
+    for (const core::EnvironmentFact& fact : capture::read_settings()) {
+      const auto setting = std::ranges::find(manifest_.settings, fact.name, &core::Setting::name);
+      if (setting != manifest_.settings.end()) setting->used = fact.value;
+    }
   }
 
   /// A step whose operators are not recorded, on the calling thread.

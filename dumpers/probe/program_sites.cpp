@@ -77,6 +77,20 @@ auto running_node() {
 #endif
 }
 
+/// Of the accelerator that it runs on.
+template <class Node>
+std::optional<int> device_index_of(Node& node) {
+  const auto stream = [&] {
+    if constexpr (requires { node.stream(); }) {
+      return node.stream();
+    } else {
+      return node.stream(c10::DeviceType::CUDA);
+    }
+  }();
+  if (!stream.has_value()) return std::nullopt;
+  return stream->device_index();
+}
+
 }  // namespace
 
 void ProgramSites::define_module(std::uint32_t number, std::string path, std::string type) {
@@ -131,6 +145,11 @@ std::optional<core::OpRange> ProgramSites::leave_step(std::uint64_t next) {
   leave_phase(core::Phase::kForward);
   if (!is_open) return std::nullopt;
   return core::OpRange{told().opened, next - 1};
+}
+
+std::optional<int> ProgramSites::backward_device() const {
+  const auto node = running_node();
+  return node != nullptr ? device_index_of(*node) : std::nullopt;
 }
 
 bool ProgramSites::hides_step() { return told().of_step == capture::Reading::kNone; }

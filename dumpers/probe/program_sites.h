@@ -89,6 +89,7 @@ class ProgramSites final : public capture::SiteProvider {
   std::shared_ptr<const core::CallSite> current_site() override;
   [[nodiscard]] std::optional<core::Phase> current_phase() const override;
   [[nodiscard]] bool runs_model(std::uint32_t step) const override;
+  [[nodiscard]] std::optional<int> backward_device() const override;
   [[nodiscard]] capture::Reading reading() const override;
 
  private:

@@ -92,7 +92,7 @@ _pinned = {}
 # By function that sets a seed or what is deterministic: the calls of the program.
 _set_by_program = {}
 _callers = {}  # by file: see _caller()
-_LIBRARY = os.path.dirname(os.__file__)
+_LIBRARIES = os.path.dirname(os.__file__), os.path.dirname(__file__), "<"
 
 
 def _caller(frame):
@@ -101,8 +101,8 @@ def _caller(frame):
     known = _callers.get(path)
     if known is None:
         folder, file = os.path.split(path)
-        library = path.startswith((_LIBRARY, "<")) or "-packages" in path or path == __file__
-        asks = _ASK_FOR_OTHERS.get(file) if folder == _LIBRARY else None
+        library = path.startswith(_LIBRARIES) or "-packages" in path
+        asks = _ASK_FOR_OTHERS.get(file) if folder == _LIBRARIES[0] else None
         known = _callers[path] = ("" if library else file, asks)
     return known
 
@@ -394,12 +394,17 @@ def _in_lane(lane, function):
     return call
 
 
-def _is_of_pool(function):
-    """Whether a thread that is about to start is one of a pool, and does nothing but what the pool is given."""
+# What threads run that do nothing but what a pool is given; and those that pin batches, in whatever order workers send
+# them, before a loader hands them out in one.
+_OF_POOLS = ("concurrent.futures.thread", "_worker"), ("multiprocessing.pool", "worker")
+_OF_LOADERS = (("torch.utils.data._utils.pin_memory", "_pin_memory_loop"),)
+
+
+def _is_one_of(loops, function):
+    """Whether a thread that is about to start runs one of them."""
     target = getattr(getattr(function, "__self__", None), "_target", None)
     return target is not None and any(
-        target is getattr(sys.modules.get(module), name, None)
-        for module, name in (("concurrent.futures.thread", "_worker"), ("multiprocessing.pool", "worker")))
+        target is getattr(sys.modules.get(module), name, None) for module, name in loops)
 
 
 def _on_dataloader(module):
@@ -1620,6 +1625,7 @@ class _Recording:
     def _watch_settings(self):
         _note_settings(self.torch, "manual_seed", "use_deterministic_algorithms", "set_num_threads")
         self.torch.random.manual_seed = self.torch.manual_seed
+        _note_settings(self.torch.cuda, "manual_seed", "manual_seed_all")
 
     # Threads.
 
@@ -1643,9 +1649,9 @@ class _Recording:
         probe = self.probe
 
         def start(function, *args, **kwargs):
-            if self.sends:
+            if self.sends or _is_one_of(_OF_LOADERS, function):
                 return original(function, *args, **kwargs)
-            lane = self.ctypes.c_uint32(_NO_LANE) if _is_of_pool(function) else self.fork_lane()
+            lane = self.ctypes.c_uint32(_NO_LANE) if _is_one_of(_OF_POOLS, function) else self.fork_lane()
 
             def run(*inner, **named):
                 probe.repro_check_begin_thread(lane)

@@ -61,6 +61,7 @@ _WHOLE = {
     "optimizer": "auto",
     "determinism": "off",
     "disable_dropout": False,
+    "rng": "device",
     "bare": False,
     "found": {},
 }

@@ -313,9 +313,12 @@ LaneState* Capture::inherited_lane() const noexcept {
 }
 
 std::uint32_t Capture::lane_number() const noexcept {
-  const LaneState* lane = inherited_lane();
+  LaneState* lane = inherited_lane();
   if (lane == nullptr) return core::pool_lane(core::kMainLane);
-  return lane->is_held_here() ? lane->number : core::pool_lane(lane->number);
+  if (lane->is_held_here()) return lane->number;
+  const std::optional<int> device = sites_ != nullptr ? sites_->backward_device() : std::nullopt;
+  const bool goes_on = device && lane->has_backward_of(*device);
+  return goes_on ? lane->number : core::pool_lane(lane->number);
 }
 
 bool Capture::is_of_program() const {

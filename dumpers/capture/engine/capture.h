@@ -67,6 +67,9 @@ class SiteProvider : core::Pinned {
   /// turns a list of the program into a tensor does.
   [[nodiscard]] virtual bool fills_memory() const { return false; }
 
+  /// The device of the part of a backward pass that this thread runs; empty outside of all.
+  [[nodiscard]] virtual std::optional<int> backward_device() const { return std::nullopt; }
+
   /// What is read of what this thread runs now.
   [[nodiscard]] virtual Reading reading() const { return Reading::kAll; }
 };

@@ -70,6 +70,13 @@ class LaneState final : public c10::DebugInfoBase, public std::enable_shared_fro
     return holder_.load(std::memory_order_relaxed) == this_thread();
   }
 
+  /// Whether what a thread of a device runs of the lane's backward passes is the lane's: it waits
+  /// for that meanwhile. Of several devices, which run side by side, the first one's is.
+  bool has_backward_of(int device) noexcept {
+    int first = kNoDevice;
+    return backward_device_.compare_exchange_strong(first, device) || first == device;
+  }
+
   /// The next fork, in the step in which this lane is. On the thread that holds it.
   std::shared_ptr<LaneState> fork();
   /// This thread launches it, until launched().
@@ -89,6 +96,8 @@ class LaneState final : public c10::DebugInfoBase, public std::enable_shared_fro
   std::weak_ptr<LaneState> parent_;  ///< a thread that starts the next one may be gone by then
   std::atomic<std::uint32_t> step_ = 0;
   std::uint32_t forks_ = 0;  ///< whoever holds the lane counts them
+  static constexpr int kNoDevice = -1;
+  std::atomic<int> backward_device_ = kNoDevice;
   std::atomic<const void*> holder_ = nullptr;
   std::atomic<const void*> launcher_ = nullptr;
 };

@@ -12,6 +12,7 @@
 
 #include "core/text/text.h"
 #include "core/trace/op_record.h"
+#include "core/trace/program_records.h"
 #include "dumpers/capture/engine/values.h"
 #include "dumpers/capture/tensors/storage_table.h"
 
@@ -241,7 +242,7 @@ OperatorPlan& OperatorPlans::find(const c10::OperatorHandle& op) {
   }
   auto fresh = std::make_unique<OperatorPlan>();
   const std::string_view base = core::base_name(schema.name());
-  fresh->is_launch = schema.name().starts_with("triton::");
+  fresh->is_launch = schema.name().starts_with(core::kLaunched);
   add_arguments(schema, *fresh);
   find_doors(base, schema, *fresh);
   find_running_stats(base, *fresh);

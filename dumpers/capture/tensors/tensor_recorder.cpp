@@ -575,12 +575,18 @@ void TensorRecorder::fill_content(const at::Tensor& tensor,
     complete(nullptr, cached, order, record);
     return;
   }
+  if (summarise_there(tensor, order, record)) {
+    if (entry != nullptr) remember(tensor, version, *entry, order, record);
+    record.state = core::ContentState::kHashed;
+    return;
+  }
   std::optional<HostContent> content = host_content(tensor);
   if (content && order.unused_bits != 0) {
     content = host_content(without_bits(content->holder, order.unused_bits));
   }
   if (!content) return;
-  if (cached != nullptr && !verify) {
+  // What was digested on a device has no statistics.
+  if (cached != nullptr && !verify && (cached->stats || !with_stats())) {
     fill_summary(*cached, record);
   } else {
     summarise(content->bytes, record);
@@ -638,14 +644,69 @@ bool TensorRecorder::store_bytes(const StridedBytes& content, core::TensorRecord
 
 void TensorRecorder::summarise(const StridedBytes& content, core::TensorRecord& record) {
   hashed_bytes_ += content.byte_count();
-  ContentSummary summary = summarise_content(content, record.dtype, with_stats());
+  take_summary(summarise_content(content, record.dtype, with_stats()), record);
+}
+
+namespace {
+
+/// Whether it can be digested by the device that it lies on. Not what shows the same memory again
+/// and again: in one piece there may be no room for that.
+bool lies_on_device(const at::Tensor& tensor) {
+  if (!tensor.is_cuda() || form_of(tensor) != TensorForm::kStrided || tensor.is_quantized() ||
+      tensor._is_zerotensor() || tensor.numel() == 0) {
+    return false;
+  }
+  const c10::Storage& storage = tensor.unsafeGetTensorImpl()->unsafe_storage();
+  return storage_bytes(*storage.unsafeGetStorageImpl()) != nullptr && fits_storage(tensor) &&
+         tensor.nbytes() <= storage.nbytes();
+}
+
+}  // namespace
+
+bool TensorRecorder::summarise_there(const at::Tensor& tensor,
+                                     const RecordingOrder& order,
+                                     core::TensorRecord& record) {
+  // Where values are kept of some operators alone, no statistics are asked of the others.
+  const bool is_digest = !with_stats() || (level_ == core::DumpLevel::kTensor && !order.keep_bytes);
+  if (!is_digest || order.unused_bits != 0 || !lies_on_device(tensor)) return false;
+  DeviceContent content{tensor, record.dtype, {}};
+  if (!devices_.summarise({&content, 1})) return false;
+  hashed_bytes_ += tensor.nbytes();
+  take_summary(content.summary, record);
+  return true;
+}
+
+void TensorRecorder::take_summary(const ContentSummary& summary, core::TensorRecord& record) const {
   record.digest = summary.digest;
   record.stats = summary.stats;
   record.counted.reset();
-  if (!with_stats()) record.counted = summary.non_finite;
+  if (!summary.stats) record.counted = summary.non_finite;
+}
+
+/// The entry of one whose digest nobody knows, but may.
+StorageEntry* TensorRecorder::unread_entry(const at::Tensor& tensor) {
+  if (tensor.is_quantized() || tensor.nbytes() == 0 ||
+      dtype_of(tensor.scalar_type()) == core::Dtype::kUnknown) {
+    return nullptr;
+  }
+  const c10::Storage& storage = tensor.unsafeGetTensorImpl()->unsafe_storage();
+  StorageEntry& entry = storages_.find(storage);
+  entry.notice_memory(*storage.unsafeGetStorageImpl());
+  if (entry.uninitialised || entry.foreign || entry.shared) return nullptr;
+  return entry.find(tensor) == nullptr ? &entry : nullptr;
+}
+
+void TensorRecorder::remember_ahead(const at::Tensor& tensor,
+                                    std::int64_t version,
+                                    const ContentSummary& summary,
+                                    StorageEntry& entry) {
+  CachedDigest& cached = entry.remember(tensor, summary.digest, version);
+  cached.stats = summary.stats;
+  if (!summary.stats) cached.counted = summary.non_finite;
 }
 
 void TensorRecorder::read_ahead(std::span<const at::Tensor> tensors) {
+  read_ahead_there(tensors);
   struct Unread {
     const at::Tensor* tensor;
     StorageEntry* entry;
@@ -655,20 +716,16 @@ void TensorRecorder::read_ahead(std::span<const at::Tensor> tensors) {
   std::vector<Unread> unread;
   std::size_t bytes = 0;
   for (const at::Tensor& tensor : tensors) {
-    if (form_of(tensor) != TensorForm::kStrided || !tensor.is_cpu() || tensor.is_quantized() ||
-        dtype_of(tensor.scalar_type()) == core::Dtype::kUnknown || tensor.nbytes() == 0 ||
+    if (form_of(tensor) != TensorForm::kStrided || !tensor.is_cpu() ||
         tensor.nbytes() > core::kDigestChunk) {
       continue;
     }
-    const c10::Storage& storage = tensor.unsafeGetTensorImpl()->unsafe_storage();
-    StorageEntry& entry = storages_.find(storage);
-    entry.notice_memory(*storage.unsafeGetStorageImpl());
-    if (entry.uninitialised || entry.foreign || entry.shared) continue;
-    if (entry.find(tensor) != nullptr) continue;
+    StorageEntry* entry = unread_entry(tensor);
+    if (entry == nullptr) continue;
     const std::int64_t version = version_of(*tensor.unsafeGetTensorImpl());
     if (std::optional<HostContent> content = host_content(tensor)) {
       bytes += content->bytes.byte_count();
-      unread.push_back({&tensor, &entry, version, std::move(*content)});
+      unread.push_back({&tensor, entry, version, std::move(*content)});
     }
   }
   if (bytes < core::kDigestChunk / 4) return;  // not worth waking other threads
@@ -681,10 +738,32 @@ void TensorRecorder::read_ahead(std::span<const at::Tensor> tensors) {
   hashed_bytes_ += bytes;
   for (std::size_t i = 0; i < unread.size(); ++i) {
     const Unread& read = unread[i];
-    const ContentSummary& summary = orders[i].summary;
-    CachedDigest& cached = read.entry->remember(*read.tensor, summary.digest, read.version);
-    cached.stats = summary.stats;
-    if (!with_stats()) cached.counted = summary.non_finite;
+    remember_ahead(*read.tensor, read.version, orders[i].summary, *read.entry);
+  }
+}
+
+void TensorRecorder::read_ahead_there(std::span<const at::Tensor> tensors) {
+  if (with_stats()) return;
+  struct Unread {
+    const at::Tensor* tensor;
+    StorageEntry* entry;
+    std::int64_t version;
+  };
+  std::vector<Unread> unread;
+  std::vector<DeviceContent> contents;
+  for (const at::Tensor& tensor : tensors) {
+    if (!lies_on_device(tensor) ||
+        (!contents.empty() && contents.front().tensor.device() != tensor.device()))
+      continue;
+    StorageEntry* entry = unread_entry(tensor);
+    if (entry == nullptr) continue;
+    unread.push_back({&tensor, entry, version_of(*tensor.unsafeGetTensorImpl())});
+    contents.push_back({tensor, dtype_of(tensor.scalar_type()), {}});
+  }
+  if (!devices_.summarise(contents)) return;
+  for (std::size_t i = 0; i < unread.size(); ++i) {
+    hashed_bytes_ += unread[i].tensor->nbytes();
+    remember_ahead(*unread[i].tensor, unread[i].version, contents[i].summary, *unread[i].entry);
   }
 }
 

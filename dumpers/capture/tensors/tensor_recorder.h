@@ -14,6 +14,7 @@
 
 #include "core/trace/dump.h"
 #include "core/trace/run_manifest.h"
+#include "dumpers/capture/tensors/device_digests.h"
 #include "dumpers/capture/tensors/storage_table.h"
 #include "dumpers/capture/tensors/strided_bytes.h"
 
@@ -146,8 +147,8 @@ class TensorRecorder {
                   const RecordingOrder& order,
                   RecordList& into);
 
-  /// Reads the contents of tensors that will be added next, on all of LibTorch's threads: many
-  /// small ones, each of which add() would read on this one.
+  /// Reads the contents of tensors that will be added next, on all of LibTorch's threads or those
+  /// of their device: many small ones, each of which add() would read on this one.
   void read_ahead(std::span<const at::Tensor> tensors);
 
   /// Of a tensor of one element, statistics (they are its number) and bytes at every level.
@@ -197,6 +198,18 @@ class TensorRecorder {
   /// The record's digest is that of the bytes stored, should they have changed meanwhile.
   bool store_bytes(const StridedBytes& content, core::TensorRecord& record);
   void summarise(const StridedBytes& content, core::TensorRecord& record);
+  /// The same where the content lies on a device that can digest it.
+  bool summarise_there(const at::Tensor& tensor,
+                       const RecordingOrder& order,
+                       core::TensorRecord& record);
+  /// @param tensor  strided
+  StorageEntry* unread_entry(const at::Tensor& tensor);
+  void read_ahead_there(std::span<const at::Tensor> tensors);
+  void remember_ahead(const at::Tensor& tensor,
+                      std::int64_t version,
+                      const ContentSummary& summary,
+                      StorageEntry& entry);
+  void take_summary(const ContentSummary& summary, core::TensorRecord& record) const;
   [[nodiscard]] bool with_stats() const { return level_ != core::DumpLevel::kDigest; }
   [[nodiscard]] bool wants_bytes(const RecordingOrder& order) const {
     return level_ == core::DumpLevel::kTensor && order.keep_bytes;
@@ -207,6 +220,7 @@ class TensorRecorder {
   std::string accelerator_;
   core::DumpSink* sink_;
   StorageTable storages_;
+  DeviceDigests devices_;
   std::uint64_t hashed_bytes_ = 0;
   std::vector<std::string> stale_;
   std::vector<std::string> raced_;

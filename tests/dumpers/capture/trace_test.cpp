@@ -398,6 +398,30 @@ DOCTEST_TEST_CASE("a lane is what was forked where, whichever thread goes on wit
                                                   "aten::tanh main"});
 }
 
+DOCTEST_TEST_CASE(
+    "what the thread of a device runs of a backward pass is of the lane that waits for it") {
+  class InBackward final : public SiteProvider {
+   public:
+    std::shared_ptr<const core::CallSite> current_site() override { return nullptr; }
+    [[nodiscard]] std::optional<int> backward_device() const override {
+      return device < 0 ? std::nullopt : std::optional(device);
+    }
+    int device = -1;
+  } sites;
+  MemorySink sink;
+  Capture capture(options_for(DumpDepth::kTop), sink, &sites);
+  const Capture::Scope scope(capture);
+  const at::Tensor x = at::ones({2});
+  for (const int device : {-1, 1, 0, 1}) {
+    sites.device = device;
+    launch([&] { at::relu(x); });
+  }
+  std::vector<std::string> lanes;
+  for (const core::OpRecord& record : sink.records) lanes.push_back(core::lane_text(record.lane));
+  DOCTEST_CHECK(lanes ==
+                std::vector<std::string>{"main", "pool of main", "main", "pool of main", "main"});
+}
+
 DOCTEST_TEST_CASE("records of another process have their place among those of this one") {
   MemorySink theirs;
   {

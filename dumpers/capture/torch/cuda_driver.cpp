@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dumpers/capture/torch/cuda_driver.h"
+
+#include <c10/core/Allocator.h>
+#include <c10/core/DeviceGuard.h>
+#include <c10/core/Stream.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <dlfcn.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace repro_check::capture {
+namespace {
+
+/// As CUDA's headers have it (docs.nvidia.com/cuda/cuda-driver-api, and nvrtc), in C's own types.
+struct Driver {
+  int (*context)(void** context) = nullptr;
+  int (*set_context)(void* context) = nullptr;
+  int (*keep_context)(void** context, int device) = nullptr;
+  int (*device_attribute)(int* value, int attribute, int device) = nullptr;
+  int (*load_module)(void** module, const void* image) = nullptr;
+  int (*find_function)(void** function, void* module, const char* name) = nullptr;
+  int (*launch)(void* function,
+                unsigned blocks_x,
+                unsigned blocks_y,
+                unsigned blocks_z,
+                unsigned threads_x,
+                unsigned threads_y,
+                unsigned threads_z,
+                unsigned shared_bytes,
+                void* stream,
+                void** arguments,
+                void** extra) = nullptr;
+  int (*make_program)(void** program,
+                      const char* source,
+                      const char* name,
+                      int headers,
+                      const char* const* header_texts,
+                      const char* const* header_names) = nullptr;
+  int (*compile_program)(void* program, int options, const char* const* option_texts) = nullptr;
+  int (*image_size)(void* program, std::size_t* size) = nullptr;
+  int (*image)(void* program, char* image) = nullptr;
+  int (*drop_program)(void** program) = nullptr;
+
+  Driver();
+  [[nodiscard]] bool is_whole() const { return is_whole_; }
+
+ private:
+  template <class Function>
+  void find(void* library, const char* name, Function& function) {
+    function = reinterpret_cast<Function>(dlsym(library, name));
+    is_whole_ = is_whole_ && function != nullptr;
+  }
+  bool is_whole_ = false;
+};
+
+constexpr int kDone = 0;
+constexpr int kCapabilityMajor = 75;
+constexpr int kCapabilityMinor = 76;
+
+/// PyTorch's own bridge to the two, beside its other libraries: it is linked to those that fit.
+void* open_bridge() {
+  Dl_info found;
+  const auto* inside = reinterpret_cast<const void*>(&c10::GetAllocator);
+  if (dladdr(inside, &found) == 0 || found.dli_fname == nullptr) return nullptr;
+  std::string place = found.dli_fname;
+  place.resize(place.rfind('/') + 1);
+  return dlopen((place + "libcaffe2_nvrtc.so").c_str(), RTLD_NOW | RTLD_LOCAL);
+}
+
+Driver::Driver() {
+  void* bridge = open_bridge();
+  if (bridge == nullptr) return;
+  is_whole_ = true;
+  find(bridge, "cuCtxGetCurrent", context);
+  find(bridge, "cuCtxSetCurrent", set_context);
+  find(bridge, "cuDevicePrimaryCtxRetain", keep_context);
+  find(bridge, "cuDeviceGetAttribute", device_attribute);
+  find(bridge, "cuModuleLoadData", load_module);
+  find(bridge, "cuModuleGetFunction", find_function);
+  find(bridge, "cuLaunchKernel", launch);
+  find(bridge, "nvrtcCreateProgram", make_program);
+  find(bridge, "nvrtcCompileProgram", compile_program);
+  find(bridge, "nvrtcGetCUBINSize", image_size);
+  find(bridge, "nvrtcGetCUBIN", image);
+  find(bridge, "nvrtcDestroyProgram", drop_program);
+}
+
+const Driver& driver() {
+  static const Driver found;
+  return found;
+}
+
+/// Machine code for the device; empty where there is none.
+std::vector<char> compiled(const char* source, int device) {
+  const Driver& cuda = driver();
+  int major = 0;
+  int minor = 0;
+  if (cuda.device_attribute(&major, kCapabilityMajor, device) != kDone ||
+      cuda.device_attribute(&minor, kCapabilityMinor, device) != kDone) {
+    return {};
+  }
+  void* program = nullptr;
+  if (cuda.make_program(&program, source, "repro_check.cu", 0, nullptr, nullptr) != kDone) {
+    return {};
+  }
+  const std::string architecture =
+      "--gpu-architecture=sm_" + std::to_string(major) + std::to_string(minor);
+  const std::vector<const char*> options{architecture.c_str(),
+                                         "--std=c++17",
+                                         "--define-macro=DEVICE=static __device__ __forceinline__"};
+  std::vector<char> image;
+  std::size_t size = 0;
+  if (cuda.compile_program(program, static_cast<int>(options.size()), options.data()) == kDone &&
+      cuda.image_size(program, &size) == kDone) {
+    image.resize(size);
+    if (cuda.image(program, image.data()) != kDone) image.clear();
+  }
+  cuda.drop_program(&program);
+  return image;
+}
+
+/// PyTorch's context of a device on the calling thread, which may have had none yet.
+class ContextGuard {
+ public:
+  explicit ContextGuard(void* context) {
+    is_there_ = driver().context(&before_) == kDone &&
+                (before_ == context || driver().set_context(context) == kDone);
+    changed_ = before_ != context;
+  }
+  ContextGuard(const ContextGuard&) = delete;
+  ContextGuard& operator=(const ContextGuard&) = delete;
+  ~ContextGuard() {
+    if (changed_) driver().set_context(before_);
+  }
+  [[nodiscard]] bool is_there() const { return is_there_; }
+
+ private:
+  void* before_ = nullptr;
+  bool is_there_ = false;
+  bool changed_ = false;
+};
+
+/// Empty where the release does not tell.
+template <class Stream>
+std::optional<void*> handle_of(const Stream& stream) {
+  if constexpr (requires { stream.native_handle(); }) {
+    return stream.native_handle();
+  } else {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+struct CudaKernel::Impl {
+  c10::Device device;
+  void* context = nullptr;
+  void* module = nullptr;
+  void* function = nullptr;
+};
+
+std::unique_ptr<CudaKernel> CudaKernel::compile(const char* source,
+                                                const char* name,
+                                                c10::Device device) {
+  const Driver& cuda = driver();
+  if (device.type() != c10::DeviceType::CUDA || !cuda.is_whole()) return nullptr;
+  const c10::impl::VirtualGuardImpl devices(device.type());
+  if (!handle_of(devices.getStream(device))) return nullptr;
+  auto impl = std::make_unique<Impl>(Impl{device});
+  // Never given back: it is that of PyTorch, which keeps it to the end as well.
+  if (cuda.keep_context(&impl->context, device.index()) != kDone) return nullptr;
+  const std::vector<char> image = compiled(source, device.index());
+  const ContextGuard context(impl->context);
+  if (image.empty() || !context.is_there() ||
+      cuda.load_module(&impl->module, image.data()) != kDone) {
+    return nullptr;
+  }
+  if (cuda.find_function(&impl->function, impl->module, name) != kDone) return nullptr;
+  return std::unique_ptr<CudaKernel>(new CudaKernel(std::move(impl)));
+}
+
+CudaKernel::CudaKernel(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+// The module is left to the driver: at the end of a process it may be gone before this.
+CudaKernel::~CudaKernel() = default;
+
+bool CudaKernel::run(unsigned blocks, unsigned threads, void** arguments) const {
+  const c10::DeviceGuard device(impl_->device);
+  const c10::impl::VirtualGuardImpl devices(impl_->device.type());
+  const c10::Stream stream = devices.getStream(impl_->device);
+  {
+    const ContextGuard context(impl_->context);
+    if (!context.is_there() || driver().launch(impl_->function,
+                                               blocks,
+                                               1,
+                                               1,
+                                               threads,
+                                               1,
+                                               1,
+                                               0,
+                                               *handle_of(stream),
+                                               arguments,
+                                               nullptr) != kDone) {
+      return false;
+    }
+  }
+  stream.synchronize();
+  return true;
+}
+
+}  // namespace repro_check::capture
