@@ -3,7 +3,8 @@
 """A training program for bench/exec: `exec_step.py MODEL STEPS [debug-mode]`. Trains MODEL with AdamW
 on made-up data and prints, as JSON, the milliseconds of each step after the first two, by the clock and those
 in which its thread had the processor, and the MiB that the process held at most. With debug-mode each step runs under PyTorch's own DebugMode, which hashes
-outputs and inputs. As one of several ranks it trains with one thread, under DistributedDataParallel on gloo."""
+outputs and inputs. As one of several ranks it trains with one thread, under DistributedDataParallel on gloo.
+BENCH_DEVICE=cuda trains on a GPU."""
 import contextlib
 import json
 import os
@@ -15,6 +16,7 @@ import torch
 import transformers
 
 RANK = os.environ.get("RANK")
+DEVICE = torch.device(os.environ.get("BENCH_DEVICE", "cpu"))
 THREADS = 1 if RANK else 2
 
 
@@ -56,7 +58,8 @@ def main() -> None:
     torch.set_num_threads(THREADS)
     torch.manual_seed(1)
     model, batch = MODELS[sys.argv[1]]()
-    model.train()
+    model.train().to(DEVICE)
+    batch = {name: tensor.to(DEVICE) for name, tensor in batch.items()}
     if RANK:
         torch.distributed.init_process_group("gloo")
         model = torch.nn.parallel.DistributedDataParallel(model)
@@ -68,6 +71,8 @@ def main() -> None:
             optimizer.zero_grad()
             model(**batch).loss.backward()
             optimizer.step()
+        if DEVICE.type == "cuda":
+            torch.cuda.synchronize()
         times.append(((time.perf_counter() - start[0]) * 1e3, (time.thread_time() - start[1]) * 1e3))
     if RANK in (None, "0"):
         held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -55,7 +55,9 @@ constexpr auto kReasons = std::to_array<Reason>({
      "grid_sampler_3d_backward upsample_bilinear2d_backward upsample_bicubic2d_backward "
      "upsample_nearest2d_backward nll_loss2d_forward _ctc_loss_backward "
      "_scaled_dot_product_flash_attention_backward "
-     "_scaled_dot_product_efficient_attention_backward"},
+     "_scaled_dot_product_efficient_attention_backward "
+     "_scaled_dot_product_cudnn_attention_backward _flash_attention_backward "
+     "_efficient_attention_backward"},
     {false, kLastWriter, "scatter scatter_ max_unpool2d max_unpool3d"},
     {false, "of equal values any may be chosen", "median kthvalue"},
     {false,

@@ -249,9 +249,11 @@ class Recording {
     if (plan.workers) add_fact({std::string(core::kWorkers), "true"});
   }
 
-  /// What the program has left them at: it may have set some by no function that is watched.
+  /// What the program has left them at: it may have set some by no function that is watched. Each
+  /// thread has a number of threads of its own, and a loader's sets the one that new ones begin with.
   void settle_settings() {
     for (const core::EnvironmentFact& fact : capture::read_settings()) {
+      if (fact.name.starts_with("threads.")) continue;
       const auto setting = std::ranges::find(manifest_.settings, fact.name, &core::Setting::name);
       if (setting != manifest_.settings.end()) setting->used = fact.value;
     }

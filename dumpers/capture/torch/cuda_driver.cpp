@@ -5,6 +5,7 @@
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/Stream.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
+#include <c10/util/Exception.h>
 #include <dlfcn.h>
 
 #include <optional>
@@ -144,14 +145,17 @@ class ContextGuard {
   bool changed_ = false;
 };
 
-/// Empty where the release does not tell.
+/// As the driver knows it; empty where the release does not tell.
 template <class Stream>
 std::optional<void*> handle_of(const Stream& stream) {
+  if (stream.id() == 0) return static_cast<void*>(nullptr);  // the default one, for both
   if constexpr (requires { stream.native_handle(); }) {
-    return stream.native_handle();
-  } else {
-    return std::nullopt;
+    try {
+      return stream.native_handle();
+    } catch (const c10::Error&) {  // known to releases that do not know it of CUDA
+    }
   }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -168,8 +172,6 @@ std::unique_ptr<CudaKernel> CudaKernel::compile(const char* source,
                                                 c10::Device device) {
   const Driver& cuda = driver();
   if (device.type() != c10::DeviceType::CUDA || !cuda.is_whole()) return nullptr;
-  const c10::impl::VirtualGuardImpl devices(device.type());
-  if (!handle_of(devices.getStream(device))) return nullptr;
   auto impl = std::make_unique<Impl>(Impl{device});
   // Never given back: it is that of PyTorch, which keeps it to the end as well.
   if (cuda.keep_context(&impl->context, device.index()) != kDone) return nullptr;
@@ -192,19 +194,13 @@ bool CudaKernel::run(unsigned blocks, unsigned threads, void** arguments) const 
   const c10::DeviceGuard device(impl_->device);
   const c10::impl::VirtualGuardImpl devices(impl_->device.type());
   const c10::Stream stream = devices.getStream(impl_->device);
+  const std::optional<void*> handle = handle_of(stream);
   {
     const ContextGuard context(impl_->context);
-    if (!context.is_there() || driver().launch(impl_->function,
-                                               blocks,
-                                               1,
-                                               1,
-                                               threads,
-                                               1,
-                                               1,
-                                               0,
-                                               *handle_of(stream),
-                                               arguments,
-                                               nullptr) != kDone) {
+    if (!handle || !context.is_there() ||
+        driver().launch(
+            impl_->function, blocks, 1, 1, threads, 1, 1, 0, *handle, arguments, nullptr) !=
+            kDone) {
       return false;
     }
   }

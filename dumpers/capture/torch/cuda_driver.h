@@ -26,7 +26,8 @@ class CudaKernel {
   /// Starts it behind what the calling thread's current stream of the device has to do, in blocks
   /// of one dimension, and waits until the stream is done.
   /// @param arguments  where each argument lies
-  /// @return false where it could not be started
+  /// @return false where it could not be started, as on a side stream of which the release does not
+  ///         tell enough
   /// @throws c10::Error what PyTorch says of what failed on the stream
   bool run(unsigned blocks, unsigned threads, void** arguments) const;
 

@@ -228,6 +228,74 @@ class Run(Program):
             self.assertEqual((first["key"]["phase"], first["key"]["operator"], first["source"]["line"]),
                              ("backward", "aten::mul.Tensor", line), first["cause"])
 
+    def test_a_setting_that_the_program_sets_is_named(self):
+        first = self.compare("""
+            import sys
+            import torch
+            torch.manual_seed(1)
+            torch.backends.mkldnn.enabled = sys.argv[1] == "0"
+            print(torch.nn.Conv2d(3, 8, 3)(torch.randn(2, 3, 32, 32)).sum())
+        """)
+        self.assertEqual(first["cause"]["name"], "settings differ")
+        self.assertIn("suspect: mkldnn.enabled on -> off", first["cause"]["evidence"])
+        self.assertEqual(first["cause"]["advice"], "let the program set mkldnn.enabled alike in both runs")
+
+    # As the default is on a device, and on a CPU.
+    ON_TWO_DEVICES = """
+        import sys
+        import torch
+        other = sys.argv[1] == "1"
+        torch.manual_seed(int(other))
+        model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Dropout(), torch.nn.Linear(16, 1))
+        optimizer = torch.optim.AdamW(model.parameters(), foreach=other)
+        for _ in range(2):
+            optimizer.zero_grad()
+            model(torch.randn(4, 8)).sum().backward()
+            optimizer.step()
+    """
+
+    def test_two_devices_draw_the_same_numbers_and_make_a_step_in_two_ways(self):
+        program = [sys.executable, str(self.write(self.ON_TWO_DEVICES))]
+        fields = {"program": {"command": program}, "preset": "cross-device", "disable_dropout": False,
+                  "runs": [{"name": "one", "program": {"command": [*program, "0"]}},
+                           {"name": "other", "program": {"command": [*program, "1"]}}]}
+        self.write_config(fields)
+        shown = self.tool("run", "-c", "config.json")
+        self.assertEqual(shown.code, 0, shown.stdout + shown.stderr)
+        self.assertRegex(shown.stdout, r"random +\d+ operators drew from host \(seed 0\)")
+        self.assertIn("of an optimizer's step what it leaves", shown.stdout)
+        self.write_config({**fields, "rng": "device"})
+        shown = self.tool("run", "-c", "config.json")
+        self.assertEqual(shown.code, 1)
+        self.assertIn("the generators started apart (seed 0 against 1)", shown.stdout)
+        self.assertIn("--set /rng=host", shown.stdout)
+
+    def test_threads_that_pin_batches_take_them_as_they_come(self):
+        """As the one of a loader does, which needs a device."""
+        program = self.write("""
+            import os
+            import threading
+            import torch
+            from torch.utils.data._utils import pin_memory
+            torch.manual_seed(1)
+            batches = [torch.randn(4), torch.randn(4)]
+            def loop(order):
+                for each in order:
+                    batches[each] = batches[each].clone()
+            pin_memory._pin_memory_loop = loop
+            order = range(2) if os.environ["REPRO_CHECK_TEST"] == "0" else range(1, -1, -1)
+            thread = threading.Thread(target=pin_memory._pin_memory_loop, args=(order,))
+            thread.start()
+            thread.join()
+            print(sum(batches).sum())
+        """)
+        command = [sys.executable, str(program)]
+        self.write_config({"program": {"command": command},
+                           "runs": [{"name": "one", "env": {"REPRO_CHECK_TEST": "0"}},
+                                    {"name": "other", "env": {"REPRO_CHECK_TEST": "1"}}]})
+        shown = self.tool("run", "-c", "config.json")
+        self.assertEqual(shown.code, 0, shown.stdout + shown.stderr)
+
     def test_a_parameter_that_one_run_alone_freezes_is_named(self):
         first = self.compare("""
             import sys
@@ -354,10 +422,10 @@ class Seeds(Program):
 class Refused(Program):
     def test_what_only_a_model_has(self):
         self.write_config({"program": {"command": ["true"]}, "inputs": [], "device": "cpu",
-                           "runs": [{"name": "a"}, {"name": "b", "rng": "host"}]})
+                           "runs": [{"name": "a"}, {"name": "b", "grad": "enabled"}]})
         said = self.tool("validate", "-c", "config.json")
         self.assertEqual(said.code, 2)
-        for key in ("/inputs", "/device", "/runs/1/rng"):
+        for key in ("/inputs", "/device", "/runs/1/grad"):
             self.assertIn(f"{key}: is of a TorchScript model", said.stderr)
 
     def test_without_a_command(self):
