@@ -268,6 +268,8 @@ std::optional<core::GeneratorUse> HostRng::draw(const c10::OperatorHandle& op,
                                                 const OperatorPlan& plan,
                                                 torch::jit::Stack& stack,
                                                 const DrawTicket& ticket) {
+  // One draw may be many there.
+  if (inside_transforms()) return std::nullopt;
   core::GeneratorUse use;
   use.device = "host";
   use.position_before = ticket.ordinal;

@@ -68,6 +68,13 @@ class EngineCalls {
   c10::impl::ExcludeDispatchKeyGuard guard_;
 };
 
+/// Whether the calling thread is inside of `vmap`, `grad` or another transform.
+inline bool inside_transforms() {
+  return c10::impl::tls_is_dispatch_key_included(
+             c10::DispatchKey::FuncTorchDynamicLayerFrontMode) ||
+         c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::FuncTorchVmapMode);
+}
+
 #if REPRO_CHECK_TORCH_AT_LEAST(2, 0)
 namespace warnings_of = c10::WarningUtils;
 #else

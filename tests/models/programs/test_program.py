@@ -252,6 +252,9 @@ class Run(Program):
             optimizer.zero_grad()
             model(torch.randn(4, 8)).sum().backward()
             optimizer.step()
+        if hasattr(torch, "func"):  # one draw for all would be no other one for each
+            noise = torch.func.vmap(lambda x: x + torch.rand(()), randomness="different")(torch.zeros(3))
+            assert len(set(noise.tolist())) == 3, noise
     """
 
     def test_two_devices_draw_the_same_numbers_and_make_a_step_in_two_ways(self):
