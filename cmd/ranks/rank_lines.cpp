@@ -61,6 +61,7 @@ struct RankLine {
   Told<std::vector<ClippedNorm>> norms;
   std::vector<std::uint32_t> past_wrapper;
   std::vector<std::string> peers;
+  std::optional<comparators::NanValue> nan;
   std::vector<ChainColumn> exchanges;
 };
 
@@ -119,6 +120,15 @@ DESCRIBE(ClippedNorm,
              SOMETIMES(why_open) MEMBER(parts))
 DESCRIBE(RootLine, MEMBER(root) MEMBER(items))
 
+constexpr std::string_view stage_name(comparators::NanStage stage) noexcept {
+  constexpr std::array<std::string_view, 3> kNames{"read", "loss", "parameters"};
+  return kNames.at(static_cast<std::size_t>(stage));
+}
+void describe(auto f, Of<decltype(f), comparators::NanStage>& it) {
+  f.word(it, comparators::NanStage::kParameters, stage_name);
+}
+DESCRIBE(comparators::NanValue, MEMBER(step) MEMBER(stage) MEMBER(op) MEMBER(name))
+
 DESCRIBE(comparators::DataFinding, MEMBER(what) MEMBER(advice))
 DESCRIBE(comparators::LoaderRead,
          MEMBER(loader) MEMBER(name) MEMBER(trains) MEMBER(batches) MEMBER(samples) MEMBER(distinct)
@@ -130,7 +140,7 @@ void describe(auto f, Of<decltype(f), RankLine>& it) {
   f NAMED("ranks", rank.ranks) NAMED("wrapped", rank.replicas.declared)
       NAMED("replicas", rank.replicas.ranks)
           NAMED("has_gradients", rank.roots.has_gradients)("draws", Columns{it.rank.roots.draws})
-              MEMBER(norms) SOMETIMES(past_wrapper) SOMETIMES(peers)
+              MEMBER(norms) SOMETIMES(past_wrapper) SOMETIMES(peers) SOMETIMES(nan)
                   NAMED("tensors_unread", rank.roots.unread)
                       NAMED("unplaced", rank.roots.exchanges.unplaced)
                           NAMED("inside", rank.roots.exchanges.inside)
@@ -175,6 +185,7 @@ class LineWriter {
     RankLine line;
     line.rank = rank;
     line.past_wrapper.assign(rank.roots.past_wrapper.begin(), rank.roots.past_wrapper.end());
+    line.nan = rank.roots.nan;
     line.peers.assign(rank.roots.peers.begin(), rank.roots.peers.end());
     const std::uint32_t number = rank.state.recording.rank;
     for (const auto& [key, chain] : rank.roots.exchanges.chains) {
@@ -242,6 +253,7 @@ class LineReader {
     rank.roots.steps = rank.state.steps;
     rank.roots.norms = norms_.hear(number, std::move(line.norms));
     rank.roots.past_wrapper.insert(line.past_wrapper.begin(), line.past_wrapper.end());
+    rank.roots.nan = std::move(line.nan);
     rank.roots.peers.insert(line.peers.begin(), line.peers.end());
     for (std::size_t i = 0; i < line.exchanges.size(); ++i) {
       ChainColumn& column = line.exchanges[i];

@@ -224,13 +224,19 @@ class RankReader {
     step.digest = digest_of(line);
   }
 
-  void add_batch(const core::OpRecord& record) { inputs_.read(record); }
+  void add_batch(const core::OpRecord& record) {
+    inputs_.read(record);
+    look_for_nan(record, "", NanStage::kRead);
+  }
+
+  void add_loss(const core::OpRecord& record) { look_for_nan(record, "", NanStage::kLoss); }
 
   void add_step(const core::OpRecord& record) {
     found_.steps = std::max(found_.steps, record.step + 1);
     const auto* norm = core::argument_as<double>(record, core::kGradientNorm);
     if (norm != nullptr && *norm > 0) found_.has_gradients = true;
     if (!replication_.replicas.everywhere() && record.step < 2) add_gradients(record);
+    look_for_nan(record, core::kParameterPrefix, NanStage::kParameters);
     begin(record);
     add_kinds(record, core::kStepRecord, record.step);
     stepped_ = record.step;
@@ -238,6 +244,7 @@ class RankReader {
 
   void add_replica(const core::OpRecord& record) {
     inputs_.read(record);
+    look_for_nan(record, kInputPrefix, NanStage::kRead);
     begin(record);
     add_kinds(record, core::kReplicaRecord, record.step);
     const auto* through = core::argument_as<double>(record, core::kThroughWrapper);
@@ -307,6 +314,16 @@ class RankReader {
   }
 
  private:
+  void look_for_nan(const core::OpRecord& record, std::string_view prefix, NanStage stage) {
+    if (found_.nan) return;
+    const auto is_nan = [&](const core::TensorRecord& tensor) {
+      const auto counts = tensor.non_finite();
+      return counts && counts->nans > 0 && tensor.slot.starts_with(prefix);
+    };
+    const auto found = std::ranges::find_if(record.tensors, is_nan);
+    if (found != record.tensors.end()) found_.nan = {record.step, stage, record.index, found->slot};
+  }
+
   /// Of the first two steps.
   using Early = std::map<std::string, std::vector<core::Digest>>;
 
@@ -534,6 +551,7 @@ RankRoots read_rank(const core::DumpSource& dump,
     if (name == core::kScalerRecord) reader.add_scale(whole(i));
     if (name == core::kPlacedRecord) reader.add_placed(whole(i));
     if (name == core::kBatchRecord) reader.add_batch(record);
+    if (name == core::kLossRecord) reader.add_loss(whole(i));
   }
   return reader.finish(exchanges, data.finish(), shared);
 }

@@ -165,6 +165,17 @@ struct StepDraws {
   bool operator==(const StepDraws&) const = default;
 };
 
+/// In the order in which a step comes by it.
+enum class NanStage : std::uint8_t { kRead, kLoss, kParameters };
+
+/// Where a rank first had a NaN, of what is recorded by name.
+struct NanValue {
+  std::uint32_t step = 0;
+  NanStage stage = NanStage::kRead;
+  std::uint64_t op = 0;
+  std::string name;
+};
+
 /// What one rank says, by one digest a moment.
 struct RankRoots {
   std::map<ReplicaSeries, SharedColumns::Shared> columns;
@@ -178,6 +189,7 @@ struct RankRoots {
   std::set<std::string> peers;
   std::set<std::uint32_t> past_wrapper;  ///< steps whose forward pass did not come through it
   std::uint64_t unread = 0;              ///< tensors without a digest
+  std::optional<NanValue> nan;
   ExchangeRoots exchanges;
   RankData data;
   /// Parameters before the first step, those set aside as well; behind it where they were not seen

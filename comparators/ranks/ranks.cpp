@@ -50,6 +50,7 @@ class ReplicaComparison {
     match_exchanges(reads_, report_);
     if (read_.size() > 1) match_norms(reads_, report_);
     find_equal_inputs();
+    find_nan();
     find_data();
     find_equal_draws();
     find_copied_parts();
@@ -108,6 +109,9 @@ class ReplicaComparison {
     difference.past_wrapper = std::ranges::any_of(read_, [&](const RankRead* rank) {
       return rank->roots.past_wrapper.contains(moment.step);
     });
+    difference.clipped_by_some =
+        std::ranges::any_of(held, [&](const Held& each) { return clips_at(*each.rank, step); }) &&
+        !std::ranges::all_of(held, [&](const Held& each) { return clips_at(*each.rank, step); });
     difference.beside_parts =
         (!reads_.apart.empty() || report_.alone > 0) && !is_declared(reads_.ranks);
     difference.other_inputs = differ(held, step, &RankRoots::inputs);
@@ -125,6 +129,13 @@ class ReplicaComparison {
     put_numbers(held, difference);
     if (series.kind == ReplicaKind::kActivations) lead_by_order(held, difference);
     return difference;
+  }
+
+  static bool clips_at(const RankRead& rank, std::uint32_t step) {
+    return std::ranges::any_of(rank.roots.columns, [&](const auto& column) {
+      return column.first.kind == ReplicaKind::kClipping &&
+             std::ranges::binary_search(column.second->steps, step);
+    });
   }
 
   static bool is_declared(std::span<const RankRead> ranks) {
@@ -256,6 +267,32 @@ class ReplicaComparison {
           "give each rank its part: DistributedSampler, or a seed of the data that has the rank "
           "in it; of ranks that work on parts of one batch --mesh and --replicated tell");
     }
+  }
+
+  /// What ranks reduce has the NaN of any of them: which one had it first is what matters.
+  void find_nan() {
+    const NanValue* first = nullptr;
+    RankList ranks;
+    for (const RankRead* rank : read_) {
+      const auto& nan = rank->roots.nan;
+      if (!nan) continue;
+      const auto when = [](const NanValue& of) { return std::pair(of.step, of.stage); };
+      if (first != nullptr && when(*first) < when(*nan)) continue;
+      if (first == nullptr || when(*nan) < when(*first)) ranks.clear();
+      if (ranks.empty()) first = &*nan;
+      ranks.push_back(rank->number());
+    }
+    if (first == nullptr) return;
+    say(Weight::kSuspicion,
+        fmt::format("values are NaN: first at step {} on rank{} {}, in {} `{}` (op {})",
+                    first->step,
+                    ranks.size() == 1 ? "" : "s",
+                    fmt::join(ranks, ", "),
+                    first->stage == NanStage::kRead ? "what it reads," : "what it makes,",
+                    first->name,
+                    first->op),
+        "look at what that operator of that rank is given: all that reduce with it have NaN from "
+        "there on");
   }
 
   /// What is wrong with what the loaders of each rank hand out, and of several together.
@@ -541,6 +578,12 @@ RankCause cause_of_gradients(const ReplicaDifference& first) noexcept {
             "parts of the ranks are equal each, and have other gradients than the others",
             "look for a reduction that does not reach all ranks: a group of those of one "
             "machine alone, or a parameter that it leaves out"};
+  }
+  if (first.clipped_by_some) {
+    return {"gradients are clipped on some ranks alone",
+            "in this step ranks clip their gradients, and others do not",
+            "clip on all ranks or on none: look for a condition on the rank, or on a value that is "
+            "not the same on all of them"};
   }
   if (first.past_wrapper) {
     return {"the model was called past its wrapper",

@@ -102,6 +102,8 @@ def clip(model, step, rank):
     if not FAULT.startswith("clip"):
         return
     late = step == 2 and rank == 1
+    if FAULT == "clip-alone" and not late:
+        return
     parameters = list(model.parameters())[1 if FAULT == "clip-part" and late else 0:]
     norm = nn.utils.clip_grad_norm_((each for each in parameters), 2e-3 if FAULT == "clip-max" and late else 1e-3)
     assert norm > 0
@@ -124,6 +126,8 @@ def main():
         for micro_batch in range(MICRO_BATCHES):
             with accumulates(run, micro_batch):
                 x = torch.randn(16, 8, generator=data)
+                if (FAULT, step, rank) == ("nan", 2, 1):
+                    x[0, 0] = float("nan")
                 # The module itself is what the wrapper was made of.
                 loss = (model if FAULT == "past-wrapper" else run)(x).square().mean() / MICRO_BATCHES
                 (loss if scaler is None else scaler.scale(loss)).backward()

@@ -228,6 +228,17 @@ class Planted(Ranks):
         report = self.planted("skipped")
         self.assert_first(report, "some gradients not reduced", 0, "gradients", ["a.bias"], 6)
 
+    def test_gradients_that_one_rank_clips(self):
+        report = self.planted("clip-alone")
+        self.assert_first(report, "gradients are clipped on some ranks alone", 2, "gradients",
+                          ["a.bias", "a.weight", "b.bias", "b.weight", "bn.bias", "bn.weight"], 6)
+
+    def test_the_rank_that_brings_nan(self):
+        finding, = self.planted("nan", expected=0)["findings"]
+        self.assertEqual(finding["weight"], "suspicion")
+        self.assertRegex(finding["what"],
+                         r"^values are NaN: first at step 2 on rank 1, in what it reads, `input\[0\]` \(op \d+\)$")
+
     def test_lost_optimizer_state(self):
         report = self.planted("lost-state")
         self.assert_first(report, "optimizer state differs", 2, "optimizer state",
