@@ -80,6 +80,7 @@ void describe(auto f, Of<decltype(f), comparators::ReplicaKind>& it) {
 DESCRIBE(comparators::StepInputs, NAMED("steps", step) NAMED("digests", digest))
 DESCRIBE(comparators::StepDraws,
          NAMED("steps", step) NAMED("digests", digest) MEMBER(draws) NAMED("seeds", seed))
+DESCRIBE(comparators::StepPasses, NAMED("steps", step) MEMBER(passes))
 DESCRIBE(comparators::ReplicaItem,
          NAMED("names", name) NAMED("digests", digest).unless_empty("ops", it.op))
 
@@ -139,14 +140,14 @@ void describe(auto f, Of<decltype(f), RankLine>& it) {
   describe(f, it.rank.state);
   f NAMED("ranks", rank.ranks) NAMED("wrapped", rank.replicas.declared)
       NAMED("replicas", rank.replicas.ranks)
-          NAMED("has_gradients", rank.roots.has_gradients)("draws", Columns{it.rank.roots.draws})
-              MEMBER(norms) SOMETIMES(past_wrapper) SOMETIMES(peers) SOMETIMES(nan)
-                  NAMED("tensors_unread", rank.roots.unread)
-                      NAMED("unplaced", rank.roots.exchanges.unplaced)
-                          NAMED("inside", rank.roots.exchanges.inside)
-                              MEMBER(exchanges)("inputs", Columns{it.rank.roots.inputs})
-                                  NAMED("data", rank.roots.data) MEMBER(beginning) MEMBER(gradients)
-                                      MEMBER(parts) NAMED("roots", columns);
+          NAMED("has_gradients", rank.roots.has_gradients)("draws", Columns{it.rank.roots.draws})(
+              "passes", Columns{it.rank.roots.passes})MEMBER(norms) SOMETIMES(past_wrapper)
+              SOMETIMES(peers) SOMETIMES(nan) NAMED("tensors_unread", rank.roots.unread)
+                  NAMED("unplaced", rank.roots.exchanges.unplaced)
+                      NAMED("inside", rank.roots.exchanges.inside)
+                          MEMBER(exchanges)("inputs", Columns{it.rank.roots.inputs})
+                              NAMED("data", rank.roots.data) MEMBER(beginning) MEMBER(gradients)
+                                  MEMBER(parts) NAMED("roots", columns);
 }
 
 namespace {

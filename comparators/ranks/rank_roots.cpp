@@ -229,7 +229,10 @@ class RankReader {
     look_for_nan(record, "", NanStage::kRead);
   }
 
-  void add_loss(const core::OpRecord& record) { look_for_nan(record, "", NanStage::kLoss); }
+  void add_loss(const core::OpRecord& record) {
+    ++at_step(found_.passes, record.step).passes;
+    look_for_nan(record, "", NanStage::kLoss);
+  }
 
   void add_step(const core::OpRecord& record) {
     found_.steps = std::max(found_.steps, record.step + 1);

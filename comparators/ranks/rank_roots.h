@@ -165,6 +165,14 @@ struct StepDraws {
   bool operator==(const StepDraws&) const = default;
 };
 
+/// Backward passes of a rank in a step.
+struct StepPasses {
+  std::uint32_t step = 0;
+  std::uint64_t passes = 0;
+
+  bool operator==(const StepPasses&) const = default;
+};
+
 /// In the order in which a step comes by it.
 enum class NanStage : std::uint8_t { kRead, kLoss, kParameters };
 
@@ -183,6 +191,7 @@ struct RankRoots {
   std::uint32_t steps = 0;         ///< that its optimizer made
   bool has_gradients = false;      ///< one that was not 0
   std::vector<StepDraws> draws;    ///< by step
+  std::vector<StepPasses> passes;  ///< by step
   std::vector<ClippedNorm> norms;  ///< in their order
   /// Ranks that its model works on parts with, `|0,1`: outside of the parts all of them have the
   /// same.

@@ -49,10 +49,12 @@ class ReplicaComparison {
     if (read_.size() > 1) judge_kinds();
     match_exchanges(reads_, report_);
     if (read_.size() > 1) match_norms(reads_, report_);
+    find_uneven_steps();
     find_equal_inputs();
     find_nan();
     find_data();
     find_equal_draws();
+    find_undrawn();
     find_copied_parts();
     find_frozen();
     std::ranges::stable_sort(report_.findings, {}, &RankFinding::weight);
@@ -109,6 +111,9 @@ class ReplicaComparison {
     difference.past_wrapper = std::ranges::any_of(read_, [&](const RankRead* rank) {
       return rank->roots.past_wrapper.contains(moment.step);
     });
+    difference.other_passes = std::ranges::any_of(held, [&](const Held& each) {
+      return passes_at(*each.rank, step) != passes_at(*held.front().rank, step);
+    });
     difference.clipped_by_some =
         std::ranges::any_of(held, [&](const Held& each) { return clips_at(*each.rank, step); }) &&
         !std::ranges::all_of(held, [&](const Held& each) { return clips_at(*each.rank, step); });
@@ -129,6 +134,18 @@ class ReplicaComparison {
     put_numbers(held, difference);
     if (series.kind == ReplicaKind::kActivations) lead_by_order(held, difference);
     return difference;
+  }
+
+  static std::uint64_t passes_at(const RankRead& rank, std::uint32_t step) {
+    const auto& passes = rank.roots.passes;
+    const auto at = std::ranges::lower_bound(passes, step, {}, &StepPasses::step);
+    return at == passes.end() || at->step != step ? 0 : at->passes;
+  }
+
+  static std::uint64_t all_passes(const RankRead& rank) {
+    std::uint64_t passes = 0;
+    for (const StepPasses& step : rank.roots.passes) passes += step.passes;
+    return passes;
   }
 
   static bool clips_at(const RankRead& rank, std::uint32_t step) {
@@ -267,6 +284,58 @@ class ReplicaComparison {
           "give each rank its part: DistributedSampler, or a seed of the data that has the rank "
           "in it; of ranks that work on parts of one batch --mesh and --replicated tell");
     }
+  }
+
+  /// What one rank makes beyond the steps of another is held against nothing.
+  void find_uneven_steps() {
+    const auto is_whole = [](const RankRead* rank) {
+      return rank->state.last_operator.empty() && rank->state.steps > 0;
+    };
+    if (read_.size() < 2 || !std::ranges::all_of(read_, is_whole)) return;
+    const auto steps = [](const RankRead* rank) { return rank->state.steps; };
+    const RankRead& least = **std::ranges::min_element(read_, {}, steps);
+    const RankRead& most = **std::ranges::max_element(read_, {}, steps);
+    if (least.state.steps == most.state.steps) return;
+    const bool are_replicas = std::ranges::all_of(
+        read_, [](const RankRead* rank) { return rank->replicas.everywhere(); });
+    const bool skipped = all_passes(least) == all_passes(most);
+    say(skipped && are_replicas ? Weight::kProof : Weight::kSuspicion,
+        fmt::format("the optimizer made {} on rank {} and {} on rank {}{}: what comes behind "
+                    "the shorter run was compared with nothing",
+                    counted(least.state.steps, "step"),
+                    least.number(),
+                    most.state.steps,
+                    most.number(),
+                    skipped ? ", for as many backward passes" : ""),
+        skipped ? "look for what skips a step on one rank alone: a condition on its own loss or "
+                  "data, an exception that it catches"
+                : "give each rank as many batches, or let those that have more wait: join() of the "
+                  "wrapper");
+  }
+
+  /// Replicas draw at the same places, if not the same.
+  void find_undrawn() {
+    RankList silent;
+    std::uint32_t since = 0;
+    for (const RankRead* rank : read_) {
+      if (!rank->replicas.everywhere()) return;
+      const auto& draws = rank->roots.draws;
+      const auto end = std::ranges::lower_bound(draws, report_.steps, {}, &StepDraws::step);
+      const std::uint32_t next = end == draws.begin() ? 0 : std::prev(end)->step + 1;
+      if (next == report_.steps) continue;
+      silent.push_back(rank->number());
+      since = std::max(since, next);
+    }
+    if (silent.empty() || silent.size() == read_.size()) return;
+    say(Weight::kSuspicion,
+        fmt::format("rank{} {} draw{} no random numbers for the model from step {} on, and the "
+                    "others do",
+                    silent.size() == 1 ? "" : "s",
+                    fmt::join(silent, ", "),
+                    silent.size() == 1 ? "s" : "",
+                    since),
+        "call train() on every rank before it trains: dropout is off in a model that eval() was "
+        "called of");
   }
 
   /// What ranks reduce has the NaN of any of them: which one had it first is what matters.
@@ -579,6 +648,12 @@ RankCause cause_of_gradients(const ReplicaDifference& first) noexcept {
             "look for a reduction that does not reach all ranks: a group of those of one "
             "machine alone, or a parameter that it leaves out"};
   }
+  if (first.other_passes) {
+    return {"the optimizer skipped a step on some ranks",
+            "the ranks made other numbers of backward passes before this step of their optimizers",
+            "step the optimizer on all ranks or on none: look for a condition on the loss, on the "
+            "data or on what one rank catches"};
+  }
   if (first.clipped_by_some) {
     return {"gradients are clipped on some ranks alone",
             "in this step ranks clip their gradients, and others do not",
@@ -608,7 +683,8 @@ RankCause cause_of_gradients(const ReplicaDifference& first) noexcept {
   return {"some gradients not reduced",
           "the others are the same on all ranks when the optimizer reads them",
           "look for parameters that the reduction leaves out: replaced after wrapping, unused in "
-          "some passes (find_unused_parameters), or skipped by a condition"};
+          "some passes (find_unused_parameters), or skipped by a condition; and for what changes "
+          "gradients behind it on one rank alone"};
 }
 
 RankCause cause_of_activations(const ReplicaDifference& first) noexcept {

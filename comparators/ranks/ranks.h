@@ -95,6 +95,7 @@ struct ReplicaDifference {
   bool other_parameters = false;  ///< of what is clipped: the ranks clip other ones
   bool other_inputs = false;      ///< the ranks read other data in that step, or in one before it
   bool other_draws = false;       ///< or drew other numbers
+  bool other_passes = false;      ///< the ranks made another number of backward passes for the step
   bool clipped_by_some = false;  ///< of gradients: ranks that clip them there, and some that do not
   bool past_wrapper = false;     ///< the forward pass of that step did not come through the wrapper
   /// Without a wrapper, where other parameters are each rank's own part: what is the same on all

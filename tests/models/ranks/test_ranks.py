@@ -228,6 +228,20 @@ class Planted(Ranks):
         report = self.planted("skipped")
         self.assert_first(report, "some gradients not reduced", 0, "gradients", ["a.bias"], 6)
 
+    def test_a_step_that_one_rank_skips(self):
+        report = self.planted("no-step")
+        self.assert_first(report, "the optimizer skipped a step on some ranks", 2, "gradients",
+                          ["a.bias", "a.weight", "b.bias", "b.weight", "bn.bias", "bn.weight"], 6)
+        finding, = report["findings"]
+        self.assertEqual((finding["weight"], finding["what"]),
+                         ("proof", "the optimizer made 3 steps on rank 1 and 4 on rank 0, for as many backward passes: "
+                          "what comes behind the shorter run was compared with nothing"))
+
+    def test_a_rank_in_eval_mode(self):
+        finding, = self.planted("eval", expected=0)["findings"]
+        self.assertEqual((finding["weight"], finding["what"]),
+                         ("suspicion", "rank 1 draws no random numbers for the model from step 2 on, and the others do"))
+
     def test_gradients_that_one_rank_clips(self):
         report = self.planted("clip-alone")
         self.assert_first(report, "gradients are clipped on some ranks alone", 2, "gradients",
