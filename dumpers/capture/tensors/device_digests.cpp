@@ -2,6 +2,7 @@
 #include "dumpers/capture/tensors/device_digests.h"
 
 #include <ATen/ATen.h>
+#include <c10/util/Exception.h>
 
 #include <algorithm>
 #include <array>
@@ -192,7 +193,12 @@ bool DeviceDigests::summarise(std::span<DeviceContent> contents) {
   const c10::Device device = contents.front().tensor.device();
   auto [reader, is_new] = readers_.try_emplace(device.index());
   if (is_new) reader->second = Reader::make(device);
-  return reader->second != nullptr && reader->second->summarise(contents);
+  if (reader->second == nullptr) return false;
+  try {
+    return reader->second->summarise(contents);
+  } catch (const c10::OutOfMemoryError&) {  // for a copy in one piece
+    return false;
+  }
 }
 
 }  // namespace repro_check::capture

@@ -31,7 +31,7 @@ class DeviceDigests {
   ~DeviceDigests();
 
   /// Fills all summaries, behind what the calling thread's stream has to do, which is waited for.
-  /// What does not lie in one piece is copied on the device first.
+  /// What does not lie in one piece is copied on the device first, where there is room.
   /// @param contents  all on one device
   /// @return false where the host has to read them
   /// @throws c10::Error what PyTorch says of what failed on the device

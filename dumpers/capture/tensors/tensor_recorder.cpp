@@ -752,9 +752,8 @@ void TensorRecorder::read_ahead_there(std::span<const at::Tensor> tensors) {
   std::vector<Unread> unread;
   std::vector<DeviceContent> contents;
   for (const at::Tensor& tensor : tensors) {
-    if (!lies_on_device(tensor) ||
-        (!contents.empty() && contents.front().tensor.device() != tensor.device()))
-      continue;
+    const bool elsewhere = !contents.empty() && contents.front().tensor.device() != tensor.device();
+    if (elsewhere || !lies_on_device(tensor)) continue;
     StorageEntry* entry = unread_entry(tensor);
     if (entry == nullptr) continue;
     unread.push_back({&tensor, entry, version_of(*tensor.unsafeGetTensorImpl())});
