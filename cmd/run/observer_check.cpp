@@ -30,6 +30,10 @@ constexpr std::array<Way, 4> kWays{{{", bare", true, core::DumpLevel::kDigest},
                                     {", digests", false, core::DumpLevel::kDigest},
                                     {", tensors", false, core::DumpLevel::kTensor}}};
 
+/// Runs without recording before it is said to change anything: what does not repeat may have done
+/// so twice by chance.
+constexpr unsigned kMoreBare = 4;
+
 std::filesystem::path observer_directory(std::filesystem::path dump) { return dump += ".observer"; }
 
 RecordingJob job_for(const RecordingJob& run, const Way& way) {
@@ -101,22 +105,35 @@ bool ask(const RecordingJob& run,
          ObserverCheck& check) {
   std::vector<Outputs> answers;
   std::optional<SpaceEstimate> tensors;
-  for (const Way& way : kWays) {
+  const auto answer = [&](const Way& way) -> std::optional<Outputs> {
     const RecordingJob job = job_for(run, way);
     progress.begin(number, total, run.run.name + way.note);
     RecordingResult result = record_where_it_fits(job, tensors, progress);
-    const bool failed = !result.totals;
-    if (!failed) answers.push_back(std::move(result.outputs));
+    std::optional<Outputs> outputs;
+    if (result.totals) outputs = std::move(result.outputs);
     check.results.push_back(std::move(result));
-    if (failed) return false;
+    if (!outputs) return outputs;
     if (!way.bare && way.level == core::DumpLevel::kDigest) {
       tensors = estimate_values(job.dump, job_for(run, kWays.back()), {});
     }
     if (!way.bare) store::discard_recording(job.dump);
     std::error_code ignored;
     std::filesystem::remove(job.log(), ignored);
+    return outputs;
+  };
+  for (const Way& way : kWays) {
+    std::optional<Outputs> outputs = answer(way);
+    if (!outputs) return false;
+    answers.push_back(*std::move(outputs));
   }
-  check.findings.push_back(judge_outputs(run.run.name, answers));
+  ObserverFinding finding = judge_outputs(run.run.name, answers);
+  for (unsigned more = 0; more < kMoreBare && finding.outcome == Outcome::kChanged; ++more) {
+    std::optional<Outputs> outputs = answer(kWays[1]);
+    if (!outputs) return false;
+    answers[1] = *std::move(outputs);
+    finding = judge_outputs(run.run.name, answers);
+  }
+  check.findings.push_back(std::move(finding));
   return true;
 }
 
