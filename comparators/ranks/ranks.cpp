@@ -111,12 +111,13 @@ class ReplicaComparison {
     difference.past_wrapper = std::ranges::any_of(read_, [&](const RankRead* rank) {
       return rank->roots.past_wrapper.contains(moment.step);
     });
+    const RankRead& first = *held.front().rank;
     difference.other_passes = std::ranges::any_of(held, [&](const Held& each) {
-      return passes_at(*each.rank, step) != passes_at(*held.front().rank, step);
+      return passes_at(*each.rank, moment.step) != passes_at(first, moment.step);
     });
-    difference.clipped_by_some =
-        std::ranges::any_of(held, [&](const Held& each) { return clips_at(*each.rank, step); }) &&
-        !std::ranges::all_of(held, [&](const Held& each) { return clips_at(*each.rank, step); });
+    difference.clipped_by_some = std::ranges::any_of(held, [&](const Held& each) {
+      return clips_at(*each.rank, moment.step) != clips_at(first, moment.step);
+    });
     difference.beside_parts =
         (!reads_.apart.empty() || report_.alone > 0) && !is_declared(reads_.ranks);
     difference.other_inputs = differ(held, step, &RankRoots::inputs);
