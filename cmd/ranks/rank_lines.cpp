@@ -61,7 +61,6 @@ struct RankLine {
   Told<std::vector<ClippedNorm>> norms;
   std::vector<std::uint32_t> past_wrapper;
   std::vector<std::string> peers;
-  std::optional<comparators::NanValue> nan;
   std::vector<ChainColumn> exchanges;
 };
 
@@ -142,12 +141,13 @@ void describe(auto f, Of<decltype(f), RankLine>& it) {
       NAMED("replicas", rank.replicas.ranks)
           NAMED("has_gradients", rank.roots.has_gradients)("draws", Columns{it.rank.roots.draws})(
               "passes", Columns{it.rank.roots.passes})MEMBER(norms) SOMETIMES(past_wrapper)
-              SOMETIMES(peers) SOMETIMES(nan) NAMED("tensors_unread", rank.roots.unread)
-                  NAMED("unplaced", rank.roots.exchanges.unplaced)
-                      NAMED("inside", rank.roots.exchanges.inside)
-                          MEMBER(exchanges)("inputs", Columns{it.rank.roots.inputs})
-                              NAMED("data", rank.roots.data) MEMBER(beginning) MEMBER(gradients)
-                                  MEMBER(parts) NAMED("roots", columns);
+              SOMETIMES(peers)
+                  .unless_empty("nan", it.rank.roots.nan) NAMED("tensors_unread", rank.roots.unread)
+                      NAMED("unplaced", rank.roots.exchanges.unplaced)
+                          NAMED("inside", rank.roots.exchanges.inside)
+                              MEMBER(exchanges)("inputs", Columns{it.rank.roots.inputs})
+                                  NAMED("data", rank.roots.data) MEMBER(beginning) MEMBER(gradients)
+                                      MEMBER(parts) NAMED("roots", columns);
 }
 
 namespace {
@@ -186,7 +186,6 @@ class LineWriter {
     RankLine line;
     line.rank = rank;
     line.past_wrapper.assign(rank.roots.past_wrapper.begin(), rank.roots.past_wrapper.end());
-    line.nan = rank.roots.nan;
     line.peers.assign(rank.roots.peers.begin(), rank.roots.peers.end());
     const std::uint32_t number = rank.state.recording.rank;
     for (const auto& [key, chain] : rank.roots.exchanges.chains) {
@@ -254,7 +253,6 @@ class LineReader {
     rank.roots.steps = rank.state.steps;
     rank.roots.norms = norms_.hear(number, std::move(line.norms));
     rank.roots.past_wrapper.insert(line.past_wrapper.begin(), line.past_wrapper.end());
-    rank.roots.nan = std::move(line.nan);
     rank.roots.peers.insert(line.peers.begin(), line.peers.end());
     for (std::size_t i = 0; i < line.exchanges.size(); ++i) {
       ChainColumn& column = line.exchanges[i];

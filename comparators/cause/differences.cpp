@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "configs/setting_changes.h"
+#include "configs/spec/program_keys.h"
 #include "configs/spec/run_config.h"
 #include "core/digest/digest.h"
 #include "core/tensor/content.h"
@@ -201,7 +202,8 @@ std::string pointer_of(std::string_view name) {
 
 /// Whether a configuration of a program has it: the rest the program sets by itself.
 bool is_told_programs(std::string_view pointer) {
-  return pointer.starts_with("/env/") || is_word_of("/threads /determinism", pointer);
+  const std::string_view key = pointer.substr(1, pointer.find('/', 1) - 1);
+  return std::ranges::find(configs::kOnlyOfModels, key) == configs::kOnlyOfModels.end();
 }
 
 /// As JSON, and as the configuration has it there.
@@ -233,6 +235,7 @@ std::vector<Suspect> configured(const core::RunManifest& baseline,
     const bool own_words = change.pointer == "/optimize_executor";
     suspects.push_back(
         {is_of_threads(change.pointer) ? DifferenceGroup::kThreads : DifferenceGroup::kSettings,
+         seen->second->pointer,
          own_words ? fmt::format("optimize_executor {} -> {}", change.baseline, change.candidate)
                    : to_text(*seen->second),
          change.pointer,
@@ -277,6 +280,7 @@ std::vector<Suspect> suspects_of(const core::RunManifest& baseline,
                                difference.pointer.ends_with("NUM_THREADS");
     if (is_known || follows || says_the_same) continue;
     Suspect suspect{group,
+                    difference.pointer,
                     to_text(difference),
                     is_settable ? pointer : "",
                     is_settable ? value_of(pointer, difference.baseline) : ""};
@@ -328,8 +332,7 @@ std::string settings_advice(const std::vector<Suspect>& suspects) {
   const auto is_settable = [](const Suspect& suspect) { return !suspect.pointer.empty(); };
   const auto settable = std::ranges::count_if(suspects, is_settable);
   if (settable == 0) {
-    const std::string& text = suspects.front().text;
-    return fmt::format("let the program set {} alike in both runs", text.substr(0, text.find(' ')));
+    return fmt::format("let the program set {} alike in both runs", suspects.front().name);
   }
   if (settable == 1) {
     return "give both runs " + in_configuration(*std::ranges::find_if(suspects, is_settable));

@@ -30,6 +30,7 @@ DifferenceGroup group_of(const Difference& difference);
 /// inputs.
 struct Suspect {
   DifferenceGroup group = DifferenceGroup::kSettings;
+  std::string name;     ///< `mkldnn.enabled`
   std::string text;     ///< `mkldnn.enabled on -> off`
   std::string pointer;  ///< in a run of a configuration: `/settings/mkldnn.enabled`; or empty
   std::string value;    ///< the baseline's there, as JSON text: `"on"`

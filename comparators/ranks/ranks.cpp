@@ -341,18 +341,19 @@ class ReplicaComparison {
 
   /// What ranks reduce has the NaN of any of them: which one had it first is what matters.
   void find_nan() {
+    const auto before = [](const NanValue& one, const NanValue& other) {
+      return std::pair(one.step, one.stage) < std::pair(other.step, other.stage);
+    };
     const NanValue* first = nullptr;
-    RankList ranks;
     for (const RankRead* rank : read_) {
       const auto& nan = rank->roots.nan;
-      if (!nan) continue;
-      const auto when = [](const NanValue& of) { return std::pair(of.step, of.stage); };
-      if (first != nullptr && when(*first) < when(*nan)) continue;
-      if (first == nullptr || when(*nan) < when(*first)) ranks.clear();
-      if (ranks.empty()) first = &*nan;
-      ranks.push_back(rank->number());
+      if (nan && (first == nullptr || before(*nan, *first))) first = &*nan;
     }
     if (first == nullptr) return;
+    RankList ranks;
+    for (const RankRead* rank : read_) {
+      if (rank->roots.nan && !before(*first, *rank->roots.nan)) ranks.push_back(rank->number());
+    }
     say(Weight::kSuspicion,
         fmt::format("values are NaN: first at step {} on rank{} {}, in {} `{}` (op {})",
                     first->step,

@@ -13,6 +13,7 @@
 
 #include "configs/parser/builtin_files.h"
 #include "configs/parser/reader.h"
+#include "configs/spec/program_keys.h"
 #include "core/error.h"
 #include "core/text/text.h"
 
@@ -127,7 +128,7 @@ void merge_preset(Json& document, const ParseContext& context) {
   if (!index) return;
   Json preset = Json::parse(detail::builtin_presets()[*index].json);
   if (document.contains("program")) {
-    for (const std::string_view key : detail::kOnlyOfModels) preset.erase(std::string(key));
+    for (const std::string_view key : kOnlyOfModels) preset.erase(std::string(key));
   }
   // `"model": "model.pt"` is short for an object, and only objects merge.
   if (document.contains("model") && document["model"].is_string() && preset.contains("model")) {

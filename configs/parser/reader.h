@@ -259,19 +259,6 @@ std::optional<Json> parse_json(std::string_view text,
                                const std::string& pointer,
                                Problems& problems);
 
-/// Keys that say nothing of a program.
-inline constexpr std::array<std::string_view, 11> kOnlyOfModels{"model",
-                                                                "inputs",
-                                                                "calls",
-                                                                "grad",
-                                                                "device",
-                                                                "dtype",
-                                                                "interop_threads",
-                                                                "optimize_executor",
-                                                                "settings",
-                                                                "recorder",
-                                                                "extensions"};
-
 /// What an object said, whether or not it was right: what is missing is not reported twice.
 struct Given {
   bool model = false;  ///< or a program

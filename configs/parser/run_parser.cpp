@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "configs/parser/reader.h"
+#include "configs/spec/program_keys.h"
 #include "core/error.h"
 #include "core/text/text.h"
 
