@@ -86,9 +86,10 @@ _ASK_FOR_OTHERS = {"random.py": "random.SystemRandom", "secrets.py": "secrets", 
 
 _OWN_GENERATOR = "random.Random"  # which random.py asks for no others
 
-# By name: how often the program itself asked for it, and where first. The latter were given a seed.
-_unpinned = {}
-_pinned = {}
+# By what no seed pins, and by what was given one: how often the program itself asked for it, and where first.
+_asked = {}
+# In a process that was forked: the file in which it tells what it asked for, since it may end at any time.
+_told_in = None
 # By function that sets a seed or what is deterministic: the calls of the program.
 _set_by_program = {}
 _callers = {}  # by file: see _caller()
@@ -119,10 +120,50 @@ def _line_of_program(name):
     return name, ""
 
 
-def _note_asked(name, _args=(), _kwargs=None, asked=_unpinned):
+def _note_asked(name, _args=(), _kwargs=None, kind="unpinned"):
     name, line = _line_of_program(name)
     if line:
-        asked.setdefault(name, [0, line])[0] += 1
+        _count_asked(f"{kind}.{name}", line)
+
+
+def _count_asked(fact, line):
+    if fact in _asked:
+        _asked[fact][0] += 1
+        return
+    _asked[fact] = [1, line]
+    if _told_in is not None:
+        _guarded(_tell_parent)(f"{fact}\t{line}\n")
+
+
+def _tell_parent(text):
+    file = os.open(_told_in, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+    try:
+        os.write(file, text.encode(errors="replace"))
+    finally:
+        os.close(file)
+
+
+def _forked():
+    global _told_in
+    if attached() is not None and not _recording.ended:
+        _asked.clear()
+        _told_in = _told_by_forked(_recording)
+
+
+def _told_by_forked(recording):
+    return recording.directory + ".asked"
+
+
+def _asked_by_forked():
+    """By fact: a line for each process that asked for it."""
+    path, lines = _told_by_forked(_recording), {}
+    if os.path.exists(path):
+        with open(path, encoding="utf-8") as file:
+            for told in file:
+                fact, line = told.rstrip("\n").split("\t")
+                lines.setdefault(fact, []).append(line)
+        os.unlink(path)
+    return lines
 
 
 def _noting(module, name, note):
@@ -175,14 +216,21 @@ def _note_own_generator(_name, args, kwargs):
     if line and given:
         _guarded(_keep_setting)(f"{name}.seed", given, {}, line)
     elif line:
-        _unpinned.setdefault(name, [0, line])[0] += 1
+        _count_asked(f"unpinned.{name}", line)
 
 
 def _facts():
     """What is to be known of the program, by name."""
-    for kind, asked in (("unpinned", _unpinned), ("pinned", _pinned)):
-        for name, (count, line) in asked.items():
-            yield f"{kind}.{name}", f"{count} call{'s' if count > 1 else ''}, first at {line}"
+    forked = _asked_by_forked()
+    for fact in sorted({*_asked, *forked}):
+        texts = []
+        if fact in _asked:
+            count, line = _asked[fact]
+            texts.append(f"{count} call{'s' if count > 1 else ''}, first at {line}")
+        if fact in forked:
+            count = len(forked[fact])
+            texts.append(f"in {count} forked process{'es' if count > 1 else ''}, first at {min(forked[fact])}")
+        yield fact, ", ".join(texts)
     if sys.flags.hash_randomization and os.environ.get("PYTHONHASHSEED", "random") == "random":
         yield "unpinned.hash", "of strings, and with it the order of sets: PYTHONHASHSEED is not set"
     for name, (count, first, last) in _set_by_program.items():
@@ -327,7 +375,7 @@ def _on_numpy(module):
 
     def default_rng(given=None):
         if given is None:
-            _note_asked("numpy.random.default_rng", asked=_unpinned if seed is None else _pinned)
+            _note_asked("numpy.random.default_rng", kind="unpinned" if seed is None else "pinned")
         return original(seed if given is None else given)
 
     default_rng.__doc__ = original.__doc__
@@ -1034,8 +1082,7 @@ class _Recording:
         if self.failure is None:
             for name, text in _guarded(lambda: list(_facts()))() or ():
                 self.probe.repro_check_fact(name.encode(), text.encode(errors="replace"))
-            _unpinned.clear()
-            _pinned.clear()
+            _asked.clear()
             _set_by_program.clear()
             why = self.unlocked.repro_check_end()
             if why:
@@ -1076,6 +1123,7 @@ class _Recording:
         import weakref
 
         atexit.register(_guarded(self.end))
+        os.register_at_fork(after_in_child=_guarded(_forked))
         self._exit = os._exit
         os._exit = self._leave
         self.weakref = weakref

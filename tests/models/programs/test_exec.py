@@ -390,6 +390,25 @@ class Training(Exec):
         facts = {fact["name"]: fact["value"] for fact in shown["manifest"]["environment"]}
         self.assertIn("PYTHONHASHSEED", facts["unpinned.hash"])
 
+    def test_what_workers_take_from_the_host_is_told(self):
+        file = self.program("""
+            import time, torch
+            class Data(torch.utils.data.Dataset):
+                def __len__(self): return 8
+                def __getitem__(self, i): return torch.full((4,), time.time() % 1 + i)
+            torch.manual_seed(0)
+            layer = torch.nn.Linear(4, 4)
+            for batch in torch.utils.data.DataLoader(Data(), batch_size=2, num_workers=2):
+                layer(batch)
+            """)
+        at = 1 + next(i for i, line in enumerate(file.read_text().splitlines()) if "time.time" in line)
+        self.python("A", file)
+        shown = json.loads(self.tool("inspect", "A", "--format", "json").stdout)
+        facts = {fact["name"]: fact["value"] for fact in shown["manifest"]["environment"]}
+        self.assertEqual(facts["unpinned.time.time"], f"in 2 forked processes, first at program.py:{at}")
+        self.python("B", file)
+        self.assertIn(f"time.time (in 2 forked processes, first at program.py:{at})", self.tool("diff", "A", "B").stdout)
+
     def test_a_compiled_region_is_one_record(self):
         file = self.program("""
             import sys
