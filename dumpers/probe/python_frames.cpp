@@ -3,7 +3,6 @@
 
 #include <dlfcn.h>
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <memory>
@@ -80,8 +79,7 @@ std::string text_attribute(void* object, const char* name) {
   return copy;
 }
 
-constexpr std::array<std::string_view, 3> kOwnFiles = {
-    "repro_check_attach.py", "repro_check_checkpoints.py", "repro_check_kernels.py"};
+constexpr std::string_view kOwnFiles = "/repro-check/python/repro_check_";
 
 /// Frames that a person did not write: of PyTorch and Triton, of the interpreter's own import
 /// machinery, of what marks functions as deprecated, and of what brought the probe in.
@@ -89,7 +87,7 @@ bool is_framework(std::string_view file) {
   return file.find("-packages/torch/") != std::string_view::npos || file.starts_with("<frozen ") ||
          file.ends_with("/typing_extensions.py") || file.ends_with("/warnings.py") ||
          file.find("-packages/triton/") != std::string_view::npos ||
-         std::ranges::any_of(kOwnFiles, [&](auto own) { return file.ends_with(own); });
+         file.find(kOwnFiles) != std::string_view::npos;
 }
 
 /// Frames kept of a chain, and looked at for one.

@@ -7,7 +7,8 @@ import sys
 import weakref
 from array import array
 
-from repro_check_attach import _guarded, _inside, _leaf, _unseen, grad_scaler, is_tensor, tell
+from repro_check_attach import guarded, inside, is_tensor, leaf, tell, unseen
+from repro_check_optimizers import grad_scaler
 
 _RECORD = "repro_check::checkpoint_"
 _MOST = 100_000  # values of one record
@@ -107,20 +108,20 @@ class Checkpoints:
         self.awaited = set()  # whose next time is recorded: forward, step
         self.restoring = True  # until the first step behind a load
         for watch in (self._watch_files, self._watch_objects, self._watch_generators):
-            _guarded(watch)()
+            guarded(watch)()
 
     # What is recorded.
 
     def leaves(self, name, value, depth=0):
         """Tensors, numbers and states of generators inside of `value`, each with its path."""
-        return _inside(name, value, self._leaf, depth)
+        return inside(name, value, self.leaf, depth)
 
-    def _leaf(self, name, value, depth):
+    def leaf(self, name, value, depth):
         if is_tensor(value):
             is_number = value.dim() == 0 and not value.is_complex() and value.device.type != "meta"
             return [(name, float(value) if is_number else value)]
         if depth > 8 or isinstance(value, (bool, int, float)):
-            return _leaf(name, value, depth)
+            return leaf(name, value, depth)
         data = _packed(value)
         if data is None and hasattr(value, "tobytes") and hasattr(value, "dtype"):
             data = value.tobytes()
@@ -136,8 +137,8 @@ class Checkpoints:
         """What `make` returns, as that of one moment; whatever operators it needs are not recorded."""
         if self.recording.ended or os.getpid() != self.recording.process:
             return
-        with _unseen():
-            values = _guarded(make)() or []
+        with unseen():
+            values = guarded(make)() or []
         self.recording.record(_RECORD + moment, values[:_MOST])
 
     def _live(self, objects, name):
@@ -155,7 +156,7 @@ class Checkpoints:
         values = []
         for place, optimizer in enumerate(self._alive(self.optimizers)):
             of = f"{place}:" if place else ""
-            for fallback, parameter in self.recording._parameters(optimizer):
+            for fallback, parameter in self.recording.optimizers.parameters(optimizer):
                 name = names.get(id(parameter), of + fallback)
                 for key, value in optimizer.state.get(parameter, {}).items():
                     kind = "count" if key == "step" else "optimizer"
@@ -182,7 +183,7 @@ class Checkpoints:
             add("parameter", root.named_parameters())
             add("buffer", root.named_buffers())
         for optimizer in self._alive(self.optimizers):
-            add("parameter", self.recording._parameters(optimizer))
+            add("parameter", self.recording.optimizers.parameters(optimizer))
         return values
 
     @staticmethod
@@ -201,7 +202,7 @@ class Checkpoints:
         self.awaited.discard("forward")
         for kind, tensors in ((1, root.named_parameters()), (2, root.named_buffers())):
             for name, tensor in tensors:  # until it is written again, it is what it is called here
-                self.recording._name(tensor, self.recording.names.get(id(tensor), name), kind)
+                self.recording.name(tensor, self.recording.names.get(id(tensor), name), kind)
         iterator = None if self.iterator is None else self.iterator()
         position = [] if iterator is None else [
             ("loader.iterator", float(self.iterators.get(iterator, 0))),
@@ -245,7 +246,7 @@ class Checkpoints:
         self.record("saved", lambda: self.leaves("saved", obj))
         self.record("at_save", lambda: self._weights() + self._generator_leaves() +
                     self._optimizers() + self._schedule())
-        with _unseen():
+        with unseen():
             self.generators.marked = self.generators.states()
         self._await()
 

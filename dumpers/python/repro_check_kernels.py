@@ -3,7 +3,7 @@
 which only what they leave can be seen, and whoever is handed the memory of a tensor."""
 import functools
 
-from repro_check_attach import _Excluded, _guarded, attached, is_tensor, tell, telling
+from repro_check_attach import Excluded, attached, guarded, is_tensor, tell, telling
 
 _GRAPH_MADE = b"a CUDA graph was made of operators that are not recorded"
 _GRAPH_RUN = b"CUDA graphs were run: operators inside are not recorded, what they left is compared where it is read"
@@ -29,7 +29,7 @@ class Kernels:
         recording, torch = self._recording, self._torch
         if recording.ended or kwargs.get("warmup") or recording.compiling():
             return run(kernel, *args, **kwargs)
-        operator, values = _guarded(self._call_of)(kernel, args, kwargs) or (None, ())
+        operator, values = guarded(self._call_of)(kernel, args, kwargs) or (None, ())
         if operator is None:
             recording.probe.repro_check_unseen_writes(_UNDEFINED)
             return run(kernel, *args, **kwargs)
@@ -92,7 +92,7 @@ def _as_argument(value):
     return "str", type(value).__name__ if " at 0x" in text else text
 
 
-def watch_triton(module):
+def on_triton(module):
     cls = module.JITFunction
     original = cls.run
 
@@ -106,7 +106,15 @@ def watch_triton(module):
     cls.run = run
 
 
-def watch_tuning(cls, *names):
+def on_autotuner(module):
+    _watch_tuning(module.Autotuner, "_bench")
+
+
+def on_heuristics(module):
+    _watch_tuning(module.CachingAutotuner, "benchmark_all_configs", "coordinate_descent_tuning")
+
+
+def _watch_tuning(cls, *names):
     """Methods that try kernels out, as often as that takes: none of it is the program's computation."""
     for name in names:
         if hasattr(cls, name):
@@ -119,7 +127,7 @@ def _without_records(original):
         recording = attached()
         if recording is None:
             return original(*args, **kwargs)
-        with _Excluded(True):
+        with Excluded(True):
             result = original(*args, **kwargs)
         recording.probe.repro_check_unseen_writes(_TUNED)
         return result
@@ -145,7 +153,7 @@ def watch_graphs(recording):
     @functools.wraps(begin)
     def capture_begin(graph, *args, **kwargs):
         if recording.attached and not recording.is_unread():
-            held = _Excluded(True)
+            held = Excluded(True)
             held.__enter__()
             thread.making_graph, thread.unread = held, True
         try:

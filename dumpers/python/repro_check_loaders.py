@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Data loaders: the batches that they hand out, which samples these are made of, and what their workers do for them."""
+import functools
+import json
+import os
+import sys
+import weakref
+
+import repro_check_attach as attach
+from repro_check_attach import guarded, leaves, tell, tell_failure, unseen
+
+# As the probe numbers phases.
+_FORWARD, _DATA = 0, 4
+
+
+def on_dataloader(module):
+    """Records what a loader hands out, in the process that asks for it."""
+    cls = module._BaseDataLoaderIter
+    original = cls.__next__
+
+    def __next__(self):
+        if attach.attached() is None or attach.recording.ended:
+            return original(self)
+        with attach.recording.phase(_DATA, _FORWARD):
+            batch = original(self)
+            guarded(_record_order_of_workers)(self)
+            guarded(_take_from_worker)(self)
+            attach.recording.record("repro_check::batch", guarded(leaves)("batch", batch) or [])
+            if attach.recording.checkpoints is not None:
+                guarded(attach.recording.checkpoints.at_batch)(self)
+        return batch
+
+    cls.__next__ = __next__
+    # Workers send batches in whatever order they have them; they are handed out in one.
+    several = module._MultiProcessingDataLoaderIter
+    receive = several._try_get_data
+
+    def _try_get_data(self, *args, **kwargs):
+        with unseen():
+            return receive(self, *args, **kwargs)
+
+    several._try_get_data = _try_get_data
+    _watch_loaders(module)
+    if attach.plan.get("workers") and not attach.plan["bare"]:
+        _watch_workers(several, module._utils.worker)
+
+
+def _watch_workers(several, module):
+    """What a worker does for a batch is recorded where that is made, and told by its number in the pass; it
+    becomes part of the recording where the batch is handed out."""
+    loop, reset, put_index = module._worker_loop, several._reset, several._try_put_index
+
+    # Found by its name in a process that is spawned.
+    @functools.wraps(loop)
+    def _worker_loop(kind, dataset, indices, batches, *args, **kwargs):
+        recorded = None if attach.recording is None else guarded(_become_worker)(attach.recording, batches)
+        return loop(kind, dataset, indices, recorded or batches, *args, **kwargs)
+
+    def _reset(iterator, loader, first_iter=False):
+        if first_iter:
+            iterator._repro_check_pass, iterator._repro_check_makers = 0, {}
+            iterator._repro_check_first = attach.recording.workers if attach.recording else 0
+            if attach.recording:
+                attach.recording.workers += iterator._num_workers
+        else:
+            iterator._repro_check_pass += 1
+        return reset(iterator, loader, first_iter)
+
+    def _try_put_index(iterator):
+        number = iterator._send_idx
+        put_index(iterator)
+        if iterator._send_idx > number:
+            iterator._repro_check_makers[number] = iterator._task_info[number][0]
+
+    module._worker_loop, several._reset, several._try_put_index = _worker_loop, _reset, _try_put_index
+
+
+def _take_from_worker(iterator):
+    makers = getattr(iterator, "_repro_check_makers", None)
+    if makers is None:
+        return
+    if getattr(iterator, "_in_order", True):
+        number = iterator._rcvd_idx - 1
+        _take_batch(iterator, number, makers.pop(number), b"it could not be attached to")
+    else:
+        _take_batch(iterator, -1, 0, b"its batches come in any order")
+
+
+class _Sent:
+    """The queue in which a worker sends batches: what comes before one made it."""
+
+    def __init__(self, queue, recording):
+        self._queue, self._recording, self._pass = queue, recording, 0
+
+    def __getattr__(self, name):
+        return getattr(self._queue, name)
+
+    def put(self, batch, *args, **kwargs):
+        if isinstance(batch[0], int):
+            guarded(_end_batch)(self._recording, f"{self._pass}.{batch[0]}")
+        else:  # that a further pass begins
+            self._pass += 1
+        self._recording.sends = True
+        try:
+            self._queue.put(batch, *args, **kwargs)
+        finally:
+            self._recording.sends = False
+
+
+def _watch_loaders(module):
+    """Which samples a batch is made of is recorded before they are read, at the line where the loader
+    was made: where they are others, nothing that reads them is to blame."""
+    places = weakref.WeakKeyDictionary()
+    passes = _Passes()
+    cls, several = module._BaseDataLoaderIter, module._MultiProcessingDataLoaderIter
+
+    def note_place(loader, *_args, **_kwargs):
+        places[loader] = attach.recording.probe.repro_check_place()
+
+    def note_loader(iterator, loader, *_args, **_kwargs):
+        if attach.recording.checkpoints is not None:
+            attach.recording.checkpoints.before_iterator(iterator, loader)
+
+    def note_epoch(iterator, loader):
+        place = places.get(loader)
+        number, epoch = passes.begin(loader, place)
+        iterator._repro_check_epoch = attach.recording.Epoch(
+            _sampler_of(loader).encode(), place, number, epoch, iterator._num_workers)
+
+    def see_order(samples, iterator):
+        if attach.recording.ended:
+            return
+        if isinstance(iterator, several):
+            # Workers are asked ahead: by number of the batch.
+            vars(iterator).setdefault("_repro_check_orders", {})[iterator._send_idx] = samples
+        else:
+            _record_order(iterator, samples)
+
+    tell((module.DataLoader,), "__init__", before=note_place)
+    tell((module.DataLoader,), "__iter__", note_epoch)
+    tell((cls,), "__init__", before=note_loader)
+    tell((cls,), "_next_index", see_order)
+
+
+class _Passes:
+    """Numbers loaders as they are first iterated, and the passes of each."""
+
+    def __init__(self):
+        self._made_at = {}  # place -> [weak reference to a loader, its number, passes begun]
+        self._count = 0
+
+    def begin(self, loader, place):
+        known = self._made_at.setdefault(place, [])
+        found = next((each for each in known if each[0]() is loader), None)
+        if found is None:
+            # One that is made for every epoch goes on where the one before it ended.
+            found = next((each for each in known if each[0]() is None), None)
+            if found is None:
+                found = [None, self._count, 0]
+                self._count += 1
+                known.append(found)
+            found[0] = weakref.ref(loader)
+        found[2] += 1
+        return found[1], found[2] - 1
+
+
+def _sampler_of(loader):
+    if isinstance(loader.dataset, sys.modules["torch.utils.data"].IterableDataset):
+        return "IterableDataset"
+    batches = loader.batch_sampler
+    return type(loader.sampler if batches is None else getattr(batches, "sampler", batches)).__name__
+
+
+def _record_order_of_workers(iterator):
+    orders = getattr(iterator, "_repro_check_orders", None)
+    if orders:
+        _record_order(iterator, orders.pop(iterator._rcvd_idx - 1, None))
+
+
+def _record_order(iterator, samples):
+    epoch = getattr(iterator, "_repro_check_epoch", None)
+    if epoch is None:  # of a loader that was there before the recording
+        return
+    samples = list(samples) if isinstance(samples, (list, tuple)) else [samples]
+    c = attach.recording.ctypes
+    told = all(type(sample) is int for sample in samples)
+    numbers = (c.c_int64 * len(samples))(*samples) if told else None
+    attach.recording.probe.repro_check_order(c.byref(epoch), c.c_size_t(len(samples)), numbers)
+
+
+def _worker_directory(process):
+    return os.path.join(attach.plan["directory"], f"worker-{process}")
+
+
+def _become_worker(recording, batches):
+    """Of this process, whether it was forked or began by itself: the queue of its batches."""
+    if not recording.begin_worker():
+        return None
+    settings = json.dumps({**attach.plan, "seed": None}).encode()
+    tell_failure(recording.probe.repro_check_begin_worker(os.fsencode(_worker_directory(os.getpid())), settings))
+    return _Sent(batches, recording)
+
+
+def _end_batch(recording, name):
+    tell_failure(recording.probe.repro_check_end_batch(name.encode()))
+
+
+def _take_batch(iterator, number, maker, missing):
+    recording = attach.recording
+    directory = os.path.join(_worker_directory(iterator._workers[maker].pid),
+                             f"{iterator._repro_check_pass}.{number}")
+    worker = recording.Worker(maker, iterator._repro_check_first + maker, missing)
+    tell_failure(recording.probe.repro_check_take_batch(os.fsencode(directory), recording.ctypes.byref(worker)))

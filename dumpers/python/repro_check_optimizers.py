@@ -1,0 +1,304 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Steps of optimizers: what each leaves, and what stands between a gradient and the step: clipping and loss scales."""
+import functools
+import sys
+import weakref
+
+from repro_check_attach import guarded, is_tensor, leaves, put, tell
+from repro_check_ranks import axes_of, held_here
+
+# Optimizers of which each rank keeps the state of other parameters.
+_SHARDING = ("ZeroRedundancyOptimizer",)
+
+
+def _read_again(parameters):
+    """What a function may be given in place of `parameters`, and what holds the same: an iterator can be read
+    once. One that was a generator is one again, since functions tell them apart."""
+    if not hasattr(parameters, "__next__"):
+        return parameters, parameters
+    read = list(parameters)
+    return (each for each in read), read
+
+
+def grad_scaler(torch):
+    """Its class, of automatic mixed precision."""
+    return getattr(getattr(torch, "amp", None), "GradScaler", None) or torch.cuda.amp.GradScaler
+
+
+class Optimizers:
+    """What a recording knows of optimizers."""
+
+    def __init__(self, recording):
+        self._recording = recording
+        self.begin()
+
+    def begin(self):
+        self._stepping = set()  # ids of optimizers that make a step
+        self._inner_state = {}  # id of an optimizer -> what the step of another one inside of its own left
+        self._leaders = {}  # by lane: the optimizer that has the most parameters there (weak), and how many
+
+    def watch(self):
+        for attach in (self._watch_steps, self._watch_clipping, self._watch_scaler):
+            guarded(attach)()
+
+    def _watch_steps(self):
+        from torch.optim import optimizer
+
+        tell((optimizer.Optimizer,), "__init__", lambda _, made, *_args, **_kwargs: self._lead(made))
+        # What PyTorch calls to hook the step of a class, when that first makes an optimizer.
+        name = "_patch_step_function" if hasattr(optimizer.Optimizer, "_patch_step_function") else "_hook_for_profile"
+        hook = getattr(optimizer.Optimizer, name)
+
+        def hooked(made):
+            hook(made)
+            self._watch_step(type(made))
+
+        setattr(optimizer.Optimizer, name, hooked)
+        kinds = [optimizer.Optimizer]
+        for kind in kinds:
+            kinds += kind.__subclasses__()
+            if getattr(kind.__dict__.get("step"), "hooked", False):
+                self._watch_step(kind)
+
+    def _watch_step(self, kind):
+        step = kind.step
+        if getattr(step, "is_watched", False):
+            return
+        before, after, leave = (guarded(each) for each in (self._before_step, self._after_step, self._leave_step))
+
+        @functools.wraps(step)
+        def watched(optimizer, *args, **kwargs):
+            if id(optimizer) in self._stepping:  # a class that calls the step of the one it is derived from
+                return step(optimizer, *args, **kwargs)
+            given = before(optimizer, args, kwargs)
+            try:
+                if given is not None:
+                    args, kwargs = given
+                result = step(optimizer, *args, **kwargs)
+                after(optimizer)
+                return result
+            finally:
+                leave(optimizer)
+
+        watched.is_watched = True
+        kind.step = watched
+
+    def _lead(self, optimizer):
+        """Whether this one counts the steps of the lane that it is in: those that are there before it are asked first.
+        @return the lane, or nothing"""
+        lane = self._recording.probe.repro_check_lane().decode()
+        leader, size = self._leaders.get(lane, (lambda: None, 0))
+        if leader() is not optimizer:
+            own = sum(1 for _ in self.parameters(optimizer))
+            if leader() is not None and own <= size:
+                return ""
+            self._leaders[lane] = (weakref.ref(optimizer), own)
+        return lane
+
+    def _leads_all_of(self, lane, optimizer):
+        """Whether no lane that this one was forked from counts steps by another optimizer."""
+        above = lane.rpartition(".")[0]
+        leader = self._leaders[above][0]() if above in self._leaders else None
+        return leader in (None, optimizer) and (not above or self._leads_all_of(above, optimizer))
+
+    def _outer_step(self, optimizer):
+        """The optimizer that makes a step of this one a part of its own, as one that shards its state does. One that
+        only stands around it, and tells of no step itself, is none."""
+        frame = sys._getframe(2)
+        while frame is not None:
+            if frame.f_code.co_name == "step":
+                outer = frame.f_locals.get("self")
+                if outer is not optimizer and id(outer) in self._stepping:
+                    return outer
+            frame = frame.f_back
+        return None
+
+    def _before_step(self, optimizer, args, kwargs):
+        """@return what the step is to be given instead; None: what it was given"""
+        if self._recording.ended or self._outer_step(optimizer) is not None:
+            return None
+        self._stepping.add(id(optimizer))
+        if self._recording.checkpoints is not None:
+            guarded(self._recording.checkpoints.at_step)()
+        closure = args[0] if args else kwargs.get("closure")
+        has_closure, is_plain = callable(closure), self._is_plain_step(optimizer)
+        is_recorded = self._recording.probe.repro_check_enter_step(is_plain and not has_closure)
+        for name, tensor in self.parameters(optimizer):
+            # Once all the same, for what is said of the whole program.
+            if is_recorded or id(tensor) not in self._recording.names:
+                self._recording.name(tensor, self._recording.names.setdefault(id(tensor), name), 1)
+        if not has_closure:
+            return None
+        closure = self._outside_of_step(closure, is_plain)
+        return ((closure, *args[1:]), kwargs) if args else (args, {**kwargs, "closure": closure})
+
+    def _outside_of_step(self, closure, is_plain):
+        """What a step calls for its loss is no part of it. PyTorch's own call it before anything else."""
+        probe = self._recording.probe
+        leave, enter = guarded(probe.repro_check_leave_step), guarded(probe.repro_check_enter_step)
+
+        @functools.wraps(closure, updated=())
+        def outside(*args, **kwargs):
+            leave()
+            try:
+                return closure(*args, **kwargs)
+            finally:
+                enter(is_plain)
+
+        return outside
+
+    def _is_plain_step(self, optimizer):
+        """Whether what it leaves tells all of the step: PyTorch's own, and nothing of the program's runs in it."""
+        from torch.optim import optimizer as module
+
+        own, kind = "torch.optim.", type(optimizer)
+        if not (kind.__module__.startswith(own) and kind.step.__module__.startswith(own)) or kind.__name__ == "LBFGS":
+            return False
+        hooks = [getattr(where, f"{prefix}{when}_hooks", None)
+                 for where, prefix in ((optimizer, "_optimizer_step_"), (module, "_global_optimizer_"))
+                 for when in ("pre", "post")]
+        if any(hooks) or any(group.get("differentiable") for group in optimizer.param_groups):
+            return False
+        plain = (self._recording.torch.Tensor, self._recording.torch.nn.Parameter)
+        return all(type(tensor) in plain for _, tensor in self.parameters(optimizer))
+
+    def _after_step(self, optimizer):
+        if self._recording.ended:
+            return
+        outer = self._outer_step(optimizer)
+        if outer is not None:
+            rank = self._recording.ranks.rank
+            part = f"@rank:{rank[0]}" if rank and type(outer).__name__ in _SHARDING else ""
+            self._inner_state[id(outer)] = [(name + part, value) for name, value in self._state(optimizer)
+                                            if name.startswith("state.")]
+            return
+        self._recording.record("repro_check::optimizer_step",
+                               self._state(optimizer) + self._inner_state.pop(id(optimizer), []))
+        self._leave_step(optimizer)
+        self._count_step(optimizer)
+
+    def _leave_step(self, optimizer):
+        """However it ended."""
+        if id(optimizer) in self._stepping:
+            self._stepping.discard(id(optimizer))
+            self._recording.probe.repro_check_leave_step()
+
+    def _count_step(self, optimizer):
+        lane = self._lead(optimizer)
+        if lane:
+            self._recording.ranks.expects()
+            self._recording.probe.repro_check_step(self._leads_all_of(lane, optimizer))
+
+    @staticmethod
+    def parameters(optimizer):
+        for number, group in enumerate(optimizer.param_groups):
+            for place, tensor in enumerate(group["params"]):
+                yield f"group{number}.{place}", tensor
+
+    def _state(self, optimizer):
+        """What the step leaves: parameters, gradients, the optimizer's own tensors, and numbers that it was told."""
+        values = []
+        for number, group in enumerate(optimizer.param_groups):
+            for key, value in group.items():  # lists are of what it works on, and of names
+                if not isinstance(value, (bool, list)):
+                    values += leaves(f"{'' if key == 'lr' else 'option.'}{key}[{number}]", value)
+        plain = self._recording.torch.Tensor
+        for fallback, parameter in self.parameters(optimizer):
+            name = self._recording.names.get(id(parameter), fallback)
+            gradient = parameter.grad
+            if gradient is not None:
+                values.append((f"grad.{name}", gradient))
+            for key, value in optimizer.state.get(parameter, {}).items():
+                if type(value) is plain:
+                    values.append((f"state.{name}.{key}", value))
+                else:
+                    values += leaves(f"state.{name}.{key}", value)
+            values.append((f"param.{name}", parameter))
+        return values
+
+    def _watch_clipping(self):
+        utils = self._recording.torch.nn.utils
+        original = utils.clip_grad_norm_
+
+        @functools.wraps(original)
+        def clip_grad_norm_(parameters, max_norm, norm_type=2.0, *args, **kwargs):
+            parameters, given = _read_again(parameters)
+            held = guarded(self._held_norms)(given)
+            norm = original(parameters, max_norm, norm_type, *args, **kwargs)
+            self.record_clipping(norm, max_norm, norm_type, held)
+            return norm
+
+        put((utils, sys.modules[original.__module__]), original.__name__, clip_grad_norm_)
+        if hasattr(utils, "clip_grads_with_norm_"):
+            self._watch_clipping_in_two(utils)
+
+    def _watch_clipping_in_two(self, utils):
+        """By a norm that the program has made more of than get_total_norm() knew. Inside of clip_grad_norm_()
+        the same two have other names."""
+        clip = utils.clip_grads_with_norm_
+        known = [None]  # type of the norm that was asked for last
+
+        def remember(_tensors, norm_type=2.0, *_args, **_kwargs):
+            known[0] = norm_type
+
+        @functools.wraps(clip)
+        def clip_grads_with_norm_(parameters, max_norm, total_norm, *args, **kwargs):
+            parameters, given = _read_again(parameters)
+            held = guarded(self._held_norms)(given)
+            result = clip(parameters, max_norm, total_norm, *args, **kwargs)
+            self.record_clipping(total_norm, max_norm, known[0], held)
+            return result
+
+        tell((utils,), "get_total_norm", before=remember)
+        utils.clip_grads_with_norm_ = clip_grads_with_norm_
+
+    def record_clipping(self, norm, max_norm, norm_type, held):
+        self._recording.record("repro_check::clip_grad", guarded(
+            lambda: leaves("norm", norm) + leaves("max_norm", max_norm)
+            + ([] if norm_type is None else [("norm_type", float(norm_type))]) + (held or []))() or [])
+
+    def _held_norms(self, parameters):
+        """Of each gradient, before it is clipped, the L2 norm of what this rank holds of it; behind the name of a
+        part the axes of the mesh that it is a part along. How many elements these are, and how exact."""
+        recording = self._recording
+        if recording.ended or not recording.ranks.joins or recording.compiling() or recording.is_unread():
+            return []
+        given = [parameters] if is_tensor(parameters) else parameters
+        names, tensors = [], []
+        for number, parameter in enumerate(given):
+            if parameter.grad is not None:
+                name, tensor = held_here(recording.names.get(id(parameter), f"[{number}]"), parameter.grad)
+                names.append(f"local.{name}{axes_of(parameter.grad)}")
+                tensors.append(tensor)
+        if not tensors:
+            return []
+        c, count = recording.ctypes, len(tensors)
+        norms = (c.c_double * count)()
+        given = (c.c_void_p * count)(*[tensor._cdata for tensor in tensors])
+        recording.probe.repro_check_norms(c.c_size_t(count), given, norms)
+        finfo = recording.torch.finfo
+        return [*zip(names, norms), ("local_elements", float(sum(t.numel() for t in tensors))),
+                ("local_epsilon", max(finfo(t.dtype).eps for t in tensors))]
+
+    def _watch_scaler(self):
+        """Of automatic mixed precision: the scale, and where found_inf is not 0 the step was skipped."""
+        cls = grad_scaler(self._recording.torch)
+        original = cls.update
+
+        def update(scaler, *args, **kwargs):
+            values = guarded(self._found_inf)(scaler) or []
+            result = original(scaler, *args, **kwargs)
+            if scaler.is_enabled():
+                values += guarded(lambda: leaves("scale", scaler._scale))() or []
+                self._recording.record("repro_check::grad_scaler", values)
+            return result
+
+        update.__doc__ = original.__doc__
+        cls.update = update
+
+    @staticmethod
+    def _found_inf(scaler):
+        """Of each optimizer, in the order in which the program unscaled them."""
+        return [(f"found_inf[{number}].{device}", tensor)
+                for number, state in enumerate(scaler._per_optimizer_states.values())
+                for device, tensor in state["found_inf_per_device"].items()]

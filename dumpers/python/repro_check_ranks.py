@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which of several ranks a process is, what they exchange, what they hold alike, and which part of what lies on all
+of them each one holds."""
+import functools
+import json
+import os
+import sys
+import weakref
+
+import repro_check_attach as attach
+from repro_check_attach import leaves, put, tell, unseen
+
+# By launchers: the variables that hold a process's rank, and how many there are.
+_LAUNCHED = (("RANK", "WORLD_SIZE"), ("SLURM_PROCID", "SLURM_NTASKS"),
+             ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("PMI_RANK", "PMI_SIZE"))
+# What replicates a module over ranks, and reduces its gradients.
+WRAPPERS = ("DistributedDataParallel",)
+
+
+def _launched_as():
+    """Rank and number of ranks that a launcher gave this process; None where it is no one of several."""
+    for names in _LAUNCHED:
+        rank, size = (os.environ.get(name, "") for name in names)
+        if rank.isdigit() and size.isdigit() and int(size) > 1:
+            return int(rank), int(size)
+    return None
+
+
+def on_distributed(module):
+    places = module, sys.modules[module.__package__]
+    tell(places, "init_process_group", lambda *_args, **_kwargs: attach.recording.ranks.joined(module))
+    for name in ("new_group", "_new_group_with_tag", "split_group"):
+        if hasattr(module, name):  # what ranks exchange is of a group: which there are is told when they have been made
+            tell(places, name, lambda *_args, **_kwargs: attach.recording.ranks.tell_groups(module))
+    for name in ("all_gather_object", "gather_object", "broadcast_object_list", "scatter_object_list",
+                 "send_object_list", "recv_object_list"):
+        # They travel pickled, in memory of which nobody writes the end: bytes that say nothing of what is computed.
+        if hasattr(module, name):
+            put(places, name, _unread(getattr(module, name)))
+
+
+def _unread(original):
+    """`original`, whose operators are recorded without contents."""
+    @functools.wraps(original)
+    def call(*args, **kwargs):
+        if attach.attached() is None:
+            return original(*args, **kwargs)
+        attach.recording.probe.repro_check_unread(1)
+        thread = attach.recording.thread
+        before, thread.unread = attach.recording.is_unread(), True
+        try:
+            return original(*args, **kwargs)
+        finally:
+            thread.unread = before
+            attach.recording.probe.repro_check_unread(0)
+
+    return call
+
+
+def on_pipeline(module):
+    """A stage finds out shapes by passes over memory that nobody has written."""
+    for cls in (module._PipelineStageBase, module.PipelineStage):
+        for name in ("_shape_inference", "_forward_metadata_inference", "_backward_metadata_inference"):
+            if name in vars(cls):
+                setattr(cls, name, _unread(getattr(cls, name)))
+
+
+def on_wrapper(module):
+    """That there are replicas is known where the wrapper is made: it may be that nobody calls it."""
+    tell((module.DistributedDataParallel,), "__init__",
+         lambda _, wrapper, *_args, **_kwargs: attach.recording.ranks.wraps(wrapper))
+
+
+def on_dtensor(module):
+    """Where tensors become parts of one that lies on several ranks, and where they are plain ones again."""
+    cls = module.DTensor
+    if getattr(cls.from_local, "is_watched", False):  # under the module's other name
+        return
+    tell((cls,), "to_local", lambda _, tensor, *_args, **_kwargs: attach.recording.ranks.crosses("leaves", tensor))
+    tell((cls,), "from_local", lambda made, *_args, **_kwargs: attach.recording.ranks.crosses("enters", made))
+    cls.from_local.is_watched = True
+    cls.from_local = staticmethod(cls.from_local)
+
+
+def on_fsdp(module):
+    """Its own way to clip: by a norm that is put together of what the ranks hold."""
+
+    def clipped(norm, _wrapper, max_norm, norm_type=2.0):
+        attach.recording.optimizers.record_clipping(norm, max_norm, norm_type, [("all_ranks", 1.0)])
+
+    tell((module.FullyShardedDataParallel,), "clip_grad_norm_", clipped)
+
+
+def _spec_of(tensor):
+    """How a DTensor lies on its ranks; None of another tensor."""
+    return getattr(tensor, "_spec", None) if hasattr(tensor, "_local_tensor") else None
+
+
+def held_here(name, tensor):
+    """Of a DTensor what this rank holds, its name with the part that it is: `weight@0:1/2` is the second
+    half along dimension 0. Equal names on several ranks are replicas of one another."""
+    spec = _spec_of(tensor)
+    if spec is None:
+        return name, tensor
+    place = spec.mesh.get_coordinate()
+    parts = []
+    for axis, placement in enumerate(spec.placements):
+        if placement.is_replicate() or place is None:
+            continue
+        dimension = placement.dim if hasattr(placement, "dim") else "partial"
+        parts.append(f"{dimension}:{place[axis]}/{spec.mesh.size(axis)}")
+    return name + ("@" + ",".join(parts) if parts else ""), tensor._local_tensor
+
+
+def place_of(tensor):
+    """Where in the whole lies what this rank holds of a DTensor, as JSON; None of another tensor, or where it holds
+    nothing."""
+    spec = _spec_of(tensor)
+    if spec is None or spec.mesh.get_coordinate() is None:
+        return None
+    from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
+
+    _, offset = compute_local_shape_and_global_offset(tensor.shape, spec.mesh, spec.placements)
+    axes = spec.mesh.mesh_dim_names or range(spec.mesh.ndim)
+    return json.dumps({"shape": list(tensor.shape), "offset": list(offset), "placements": [
+        f"{axis} of {spec.mesh.size(number)}: {placement}"
+        for number, (axis, placement) in enumerate(zip(axes, spec.placements))]})
+
+
+def _holders_of(spec):
+    """The ranks that hold the same of a DTensor: those along the axes of its mesh that it is replicated over."""
+    place = spec.mesh.get_coordinate()
+    with unseen():
+        ranks = spec.mesh.mesh[tuple(slice(None) if placement.is_replicate() else place[axis]
+                                     for axis, placement in enumerate(spec.placements))]
+        return ",".join(map(str, ranks.flatten().tolist()))
+
+
+def axes_of(tensor):
+    """Along which axes of its mesh a DTensor is in parts: `|dp,tp`."""
+    spec = _spec_of(tensor)
+    if spec is None:
+        return ""
+    axes = spec.mesh.mesh_dim_names or range(spec.mesh.ndim)
+    parted = [str(axis) for axis, placement in zip(axes, spec.placements) if not placement.is_replicate()]
+    return "|" + ",".join(parted) if parted else ""
+
+
+class Ranks:
+    """What a recording knows of its process as one of several."""
+
+    def __init__(self, recording):
+        self._recording = recording
+        self.begin()
+
+    def begin(self):
+        self.rank = _launched_as()
+        self.joins = False  # a process group, not just launched as one of several
+        self.enters = False  # the first forward pass of a step, or of a model, is to come, of one of several replicas
+        self._groups = {}  # of ranks: address -> name
+        self._holders = {}  # of a DTensor: mesh, placements -> ranks that hold the same
+        self._wrapped = []  # weak references to modules that are replicated
+        self._replicas = None  # the ranks on which they are, where all wrappers have the same
+        self._through = False  # the forward pass that begins came through its wrapper
+
+    def expects(self):
+        """A forward pass, of which nobody knows how it begins: of one more model, or of the next step."""
+        self.enters = self.joins
+
+    def joined(self, distributed):
+        """The process is one of several: which, is told at once, since it may be killed."""
+        ranks = distributed.get_world_size()
+        if ranks < 2 or self._recording.failure is not None:
+            return
+        self.rank = distributed.get_rank(), ranks
+        self.joins = self.enters = True
+        for name, value in (("rank", self.rank[0]), ("ranks", ranks), ("backend", distributed.get_backend())):
+            self._tell(name, str(value))
+        self._recording.write_state()
+        self.tell_groups(distributed)
+
+    def tell_groups(self, distributed):
+        """Those that are not known yet, by name and ranks."""
+        if not self.joins or self._recording.ended:
+            return
+        c = self._recording.ctypes
+        world = getattr(distributed, "_world", None)  # in 1.13 a variable each
+        names = distributed._pg_names if world is None else world.pg_names
+        members = distributed._pg_group_ranks if world is None else world.pg_group_ranks
+        for group, name in list(names.items()):
+            # The first that pybind11 keeps of an object is where that is. It is held against what operators are
+            # given, and never followed.
+            address = c.c_void_p.from_address(id(group) + object.__basicsize__).value
+            if self._groups.get(address) == name or group not in members:
+                continue
+            self._groups[address] = name
+            ranks = sorted(members[group], key=members[group].get)
+            self._recording.probe.repro_check_group(
+                c.c_void_p(address), name.encode(), c.c_size_t(len(ranks)), (c.c_int64 * len(ranks))(*ranks))
+
+    def enter_replica(self, module, args):
+        """What a replica has when its forward pass begins: behind the wrapper, which may hand out buffers."""
+        if type(module).__name__ in WRAPPERS:
+            self._through = True
+            return
+        self.enters = False
+        values = leaves("input", args)
+        for prefix, tensors in (("param", module.named_parameters()), ("buffer", module.named_buffers())):
+            values += [(f"{prefix}.{self._recording.names.get(id(tensor), name)}", tensor) for name, tensor in tensors]
+        if any(wrapped() is module for wrapped in self._wrapped):
+            values.append(("through_wrapper", float(self._through)))
+        self._through = False
+        self._recording.record("repro_check::replica", values)
+
+    def wraps(self, wrapper):
+        if self._recording.ended or any(wrapped() is wrapper.module for wrapped in self._wrapped):
+            return
+        if not self._wrapped:
+            self._tell("wrapper", type(wrapper).__name__)
+        self._tell_replicas(wrapper.process_group)
+        self._wrapped.append(weakref.ref(wrapper.module))
+
+    def _tell_replicas(self, group):
+        """The ranks that a wrapper keeps alike, where these are not all; or that another one keeps others alike."""
+        distributed = sys.modules["torch.distributed"]
+        ranks = [distributed.get_global_rank(group, each) for each in range(distributed.get_world_size(group))]
+        told = "" if len(ranks) == distributed.get_world_size() else ",".join(map(str, ranks))
+        if not self._wrapped:
+            self._replicas = told
+            if told:
+                self._tell("replicas", told)
+        elif self._replicas not in (told, None):
+            self._replicas = None
+            self._tell("wrappers", "of several groups")
+
+    def crosses(self, way, tensor):
+        """What of a DTensor this rank holds where it is made of a plain tensor, or made one again, and who holds the
+        same."""
+        local, spec = tensor._local_tensor, tensor._spec
+        if type(local).__name__ == "AsyncCollectiveTensor":
+            if attach.plan["no_sync"]:  # it is not there yet
+                return
+            local = local.elem
+        if self._recording.ended or not self.joins or self._recording.compiling():
+            return
+        if spec.mesh.get_coordinate() is None or not self._recording.is_plain(local):
+            return
+        key = spec.mesh, spec.placements
+        holders = self._holders.get(key)
+        if holders is None:
+            holders = self._holders[key] = _holders_of(spec)
+        name, _ = held_here(way, tensor)
+        self._recording.record("repro_check::placed", [(f"{name}|{holders}", local)])
+
+    def _tell(self, name, value):
+        self._recording.probe.repro_check_fact(f"distributed.{name}".encode(), value.encode())

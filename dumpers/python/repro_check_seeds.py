@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Seeds from outside, and what no seed pins: what a program asks its host for, and what it seeds and sets itself,
+each with its line. Known before the program begins: imports nothing that the interpreter has not got by itself."""
+import os
+import sys
+
+import repro_check_attach as attach
+from repro_check_attach import guarded
+
+# What no seed pins, by module. What these ask each other for is theirs.
+_UNPINNED = {
+    "os": ("urandom", "listdir", "scandir"),
+    "time": ("time", "time_ns", "perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns"),
+    "uuid": ("uuid1",),
+}
+_ASK_FOR_OTHERS = {"random.py": "random.SystemRandom", "secrets.py": "secrets", "uuid.py": "uuid",
+                   "glob.py": "glob", "pathlib.py": "pathlib", "os.py": "os.walk"}
+
+_OWN_GENERATOR = "random.Random"  # which random.py asks for no others
+
+# By what no seed pins, and by what was given one: how often the program itself asked for it, and where first.
+_asked = {}
+# In a process that was forked: the file in which it tells what it asked for, since it may end at any time.
+_told_in = None
+# By function that sets a seed or what is deterministic: the calls of the program.
+_set_by_program = {}
+_callers = {}  # by file: see _caller()
+_LIBRARIES = os.path.dirname(os.__file__), os.path.dirname(__file__), "<"
+
+
+def watched():
+    """By module, what watches it."""
+    return {**dict.fromkeys(_UNPINNED, _count_unpinned), "random": _on_random, "numpy.random": _on_numpy}
+
+
+def watch_program(recording):
+    _note_settings(recording.torch, "manual_seed", "use_deterministic_algorithms", "set_num_threads")
+    recording.torch.random.manual_seed = recording.torch.manual_seed
+    _note_settings(recording.torch.cuda, "manual_seed", "manual_seed_all")
+    os.register_at_fork(after_in_child=guarded(_forked))
+
+
+def _caller(frame):
+    """The name of its file, empty of a library's; and of a module that asks for others what it asks for."""
+    path = frame.f_code.co_filename
+    known = _callers.get(path)
+    if known is None:
+        folder, file = os.path.split(path)
+        library = path.startswith(_LIBRARIES) or "-packages" in path
+        asks = _ASK_FOR_OTHERS.get(file) if folder == _LIBRARIES[0] else None
+        known = _callers[path] = ("" if library else file, asks)
+    return known
+
+
+def _line_of_program(name):
+    """Of the caller of what is counted, behind the modules that ask for others, and what it is then
+    called; without a line where the caller is a library, which asks for reasons of its own."""
+    frame = sys._getframe(3)
+    while frame is not None:
+        file, asks = _caller(frame)
+        if asks is None:
+            return name, f"{file}:{frame.f_lineno}" if file else ""
+        name, frame = name if name == _OWN_GENERATOR else asks, frame.f_back
+    return name, ""
+
+
+def _note_asked(name, _args=(), _kwargs=None, kind="unpinned"):
+    name, line = _line_of_program(name)
+    if line:
+        _count_asked(f"{kind}.{name}", line)
+
+
+def _count_asked(fact, line):
+    if fact in _asked:
+        _asked[fact][0] += 1
+        return
+    _asked[fact] = [1, line]
+    if _told_in is not None:
+        guarded(_tell_parent)(f"{fact}\t{line}\n")
+
+
+def _tell_parent(text):
+    file = os.open(_told_in, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+    try:
+        os.write(file, text.encode(errors="replace"))
+    finally:
+        os.close(file)
+
+
+def _forked():
+    global _told_in
+    if attach.attached() is not None and not attach.recording.ended:
+        _asked.clear()
+        _told_in = _told_by_forked(attach.recording)
+
+
+def _told_by_forked(recording):
+    return recording.directory + ".asked"
+
+
+def _asked_by_forked():
+    """By fact: a line for each process that asked for it."""
+    path, lines = _told_by_forked(attach.recording), {}
+    if os.path.exists(path):
+        with open(path, encoding="utf-8") as file:
+            for told in file:
+                fact, line = told.rstrip("\n").split("\t")
+                lines.setdefault(fact, []).append(line)
+        os.unlink(path)
+    return lines
+
+
+def _noting(module, name, note):
+    """A function of `module`, or of a class, of which each call is noted first: by its full name and its arguments."""
+    original, full = getattr(module, name), f"{module.__name__}.{name}"
+
+    def call(*args, **kwargs):
+        note(full, args, kwargs)
+        return original(*args, **kwargs)
+
+    call.__name__ = call.__qualname__ = name
+    call.__module__, call.__doc__ = getattr(module, "__module__", module.__name__), original.__doc__
+    return call
+
+
+def _count_unpinned(module):
+    for name in _UNPINNED[module.__name__]:
+        setattr(module, name, _noting(module, name, _note_asked))
+
+
+def _note_settings(module, *names):
+    """Has calls of functions of `module` that set something noted, with the line of the program."""
+    for name in names:
+        setattr(module, name, _noting(module, name, guarded(_note_setting)))
+
+
+def _note_setting(name, args, kwargs):
+    frame = sys._getframe(3)
+    if "-packages/torch/" in frame.f_code.co_filename:  # a compiler has what it found set again
+        return
+    while frame is not None and not _caller(frame)[0]:
+        frame = frame.f_back
+    if frame is None:
+        return
+    _keep_setting(name, args, kwargs, f"{_caller(frame)[0]}:{frame.f_lineno}")
+
+
+def _keep_setting(name, args, kwargs, line):
+    given = ", ".join([repr(arg) for arg in args] + [f"{key}={arg!r}" for key, arg in kwargs.items()])
+    text = f"({given[:40]}) at {line}"
+    calls = _set_by_program.setdefault(name, [0, text, text])
+    calls[0] += 1
+    calls[2] = text
+
+
+def _note_own_generator(_name, args, kwargs):
+    """That the program made a random.Random, or seeded one; what libraries make is theirs."""
+    given = [arg for arg in (*args[1:], *kwargs.values()) if arg is not None]
+    name, line = _line_of_program(_OWN_GENERATOR)
+    if line and given:
+        guarded(_keep_setting)(f"{name}.seed", given, {}, line)
+    elif line:
+        _count_asked(f"unpinned.{name}", line)
+
+
+def take_facts():
+    """What is to be known of the program, by name, which is then told."""
+    facts = list(_facts())
+    _asked.clear()
+    _set_by_program.clear()
+    return facts
+
+
+def _facts():
+    forked = _asked_by_forked()
+    for fact in sorted({*_asked, *forked}):
+        texts = []
+        if fact in _asked:
+            count, line = _asked[fact]
+            texts.append(f"{count} call{'s' if count > 1 else ''}, first at {line}")
+        if fact in forked:
+            count = len(forked[fact])
+            texts.append(f"in {count} forked process{'es' if count > 1 else ''}, first at {min(forked[fact])}")
+        yield fact, ", ".join(texts)
+    if sys.flags.hash_randomization and os.environ.get("PYTHONHASHSEED", "random") == "random":
+        yield "unpinned.hash", "of strings, and with it the order of sets: PYTHONHASHSEED is not set"
+    for name, (count, first, last) in _set_by_program.items():
+        yield f"set.{name}", first if count == 1 else f"{first}, {count} calls, the last {last}"
+    cuda = attach.recording.torch.cuda
+    if cuda.is_initialized():
+        yield "gpu.names", ", ".join(cuda.get_device_name(number) for number in range(cuda.device_count()))
+
+
+def _on_random(module):
+    if hasattr(module, "_urandom"):
+        module._urandom = os.urandom
+    if attach.plan["seed"] is not None:
+        module.seed(attach.plan["seed"])
+    _note_settings(module, "seed")
+    module.Random.seed = _noting(module.Random, "seed", _note_own_generator)
+
+
+def _pin_entropy(module, seed):
+    """What a generator of NumPy that is given no seed is made of, in the order in which such are made. One that is
+    given a seed the old way, `RandomState(7)`, asks for it too, and uses none of it."""
+    import itertools
+    import random
+
+    calls = itertools.count()
+    if hasattr(module, "randbits"):
+        module.randbits = lambda bits: random.Random(f"{seed} {next(calls)}").getrandbits(bits)
+
+
+def _on_numpy(module):
+    seed = attach.plan["seed"]
+    if seed is not None:
+        module.seed(seed)
+        _pin_entropy(sys.modules.get(f"{module.__name__}.bit_generator"), seed)
+    original = module.default_rng
+
+    def default_rng(given=None):
+        if given is None:
+            _note_asked("numpy.random.default_rng", kind="unpinned" if seed is None else "pinned")
+        return original(seed if given is None else given)
+
+    default_rng.__doc__ = original.__doc__
+    module.default_rng = default_rng
+    _note_settings(module, "seed")
+    if attach.recording is not None and attach.recording.checkpoints is not None:
+        attach.recording.checkpoints.watch_numpy(module)
