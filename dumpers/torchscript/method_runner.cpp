@@ -566,8 +566,9 @@ class Instrumenter {
       if (!at || static_cast<std::size_t>(*at) >= node.inputs().size()) continue;
       const auto flag = torch::jit::toIValue(node.input(static_cast<std::size_t>(*at)));
       if (!flag || !flag->isBool()) continue;
-      auto& fixed = flag->toBool() ? result_.fixed_in_training : result_.fixed_in_evaluation;
-      fixed.push_back(text_of(node, id));
+      const bool drops =
+          schema->argumentIndexWithName("p") || schema->argumentIndexWithName("dropout");
+      result_.fixed_flags[id] = {flag->toBool(), drops, text_of(node, id)};
     }
   }
 
@@ -662,15 +663,11 @@ std::vector<core::Setting> ExecutorPin::settings() const {
   return settings;
 }
 
-MethodRunner::MethodRunner(torch::jit::Module module,
-                           torch::jit::Method method,
-                           bool optimize,
-                           configs::ModelMode mode)
+MethodRunner::MethodRunner(torch::jit::Module module, torch::jit::Method method, bool optimize)
     : module_(std::move(module)),
       paths_(module_),
       method_(std::move(method)),
       optimize_(optimize),
-      mode_(mode),
       last_asked_(kNowhere),
       stopped_at_(kNowhere) {
   prepare_all();
@@ -700,26 +697,41 @@ void MethodRunner::mark_all_lanes() {
 
 torch::jit::Code MethodRunner::prepare(torch::jit::Function& function) {
   InstrumentedGraph instrumented = instrument(module_, function, sites_);
-  warn(instrumented);
+  seeding_.insert(seeding_.end(), instrumented.seeding.begin(), instrumented.seeding.end());
+  fixed_flags_.merge(instrumented.fixed_flags);
   // Straight to the interpreter: an executor would run its passes once more, now over the whole of
   // the inlined graph, and drop what no single function could have dropped.
   return torch::jit::Code(instrumented.graph, function.name());
 }
 
-void MethodRunner::warn(const InstrumentedGraph& graph) {
-  for (const std::string& seeding : graph.seeding) {
-    warnings_.push_back("the model touches the generator itself, which no recorder sees: " +
-                        seeding);
+std::vector<std::string> MethodRunner::warnings(const configs::RunSpec& run) const {
+  std::vector<std::string> warnings;
+  for (const std::string& seeding : seeding_) {
+    warnings.push_back("the model touches the generator itself, which no recorder sees: " +
+                       seeding);
   }
-  if (mode_ == configs::ModelMode::kAsSaved) return;
-  const bool train = mode_ == configs::ModelMode::kTrain;
-  const auto& fixed = train ? graph.fixed_in_evaluation : graph.fixed_in_training;
-  if (fixed.empty()) return;
-  warnings_.push_back(std::string("mode \"") + (train ? "train" : "eval") + "\" does not reach " +
-                      std::to_string(fixed.size()) +
-                      " operator(s) whose training flag is a constant of the graph (traced or "
-                      "frozen so), first " +
-                      fixed.front());
+  if (run.model.mode == configs::ModelMode::kAsSaved) return warnings;
+  const bool train = run.model.mode == configs::ModelMode::kTrain;
+  std::vector<std::string_view> missed;
+  bool drops = false;
+  for (const auto& [id, flag] : fixed_flags_) {
+    const bool ran = optimize_ || reached_.contains(id);
+    if (!ran || flag.trains == train) continue;
+    missed.push_back(flag.what);
+    drops |= flag.drops;
+  }
+  if (missed.empty()) return warnings;
+  const bool is_one = missed.size() == 1;
+  warnings.push_back(fmt::format(
+      R"(mode "{}" does not reach {} operator{} whose training flag is a constant{} {}{})",
+      train ? "train" : "eval",
+      missed.size(),
+      is_one ? "" : "s",
+      is_one ? ":" : ", first",
+      missed.front(),
+      drops && run.disable_dropout ? R"(; "disable_dropout" switches dropout off all the same)"
+                                   : ""));
+  return warnings;
 }
 
 c10::IValue MethodRunner::run_graph(const torch::jit::Code& code, torch::jit::Stack stack) {
@@ -754,6 +766,10 @@ c10::IValue MethodRunner::run(std::vector<c10::IValue> inputs) {
 
 std::shared_ptr<const core::CallSite> MethodRunner::current_site() {
   last_asked_.store(current_mark(), std::memory_order_relaxed);
+  if (fixed_flags_.contains(current_mark())) {
+    const std::lock_guard lock(reached_mutex_);
+    reached_.insert(current_mark());
+  }
   const auto [marked, is_call, fills] = optimize_ ? Place() : sites_.at(current_mark());
   if (marked && !is_call) return marked;
   const InterpreterPlace place = interpreter_place();

@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -90,16 +91,22 @@ class ModulePaths {
   std::unordered_map<const void*, std::string> first_path_;
 };
 
+/// Of an operator.
+struct FixedFlag {
+  bool trains = false;
+  bool drops = false;  ///< it is of dropout
+  std::string what;    ///< `aten::dropout at model.py:12 (encoder.drop)`
+};
+
 /// A method made ready for recording.
 struct InstrumentedGraph {
   std::shared_ptr<torch::jit::Graph> graph;
   /// `aten::manual_seed at model.py:12 (encoder)`: operators of TorchScript itself that re-seed or
   /// read a generator behind the dispatcher's back.
   std::vector<std::string> seeding;
-  /// Operators whose training flag is a constant of the graph, as in a traced or frozen model: what
-  /// the mode of a module says does not reach them. By the value of the flag.
-  std::vector<std::string> fixed_in_training;
-  std::vector<std::string> fixed_in_evaluation;
+  /// By place: those whose training flag is a constant of the code or, in a traced or frozen model,
+  /// of the graph: what the mode of a module says does not reach them.
+  std::map<std::int64_t, FixedFlag> fixed_flags;
 };
 
 /// TorchScript operators that tell capture, on the thread that runs them, where in the model the
@@ -131,11 +138,7 @@ class MethodRunner final : public capture::SiteProvider {
  public:
   /// @param optimize  run the method itself through LibTorch's executor, for auditing that; the
   ///                  place is then what the interpreter's call stack says
-  /// @param mode      what the modules were set to, to warn of operators that it does not reach
-  MethodRunner(torch::jit::Module module,
-               torch::jit::Method method,
-               bool optimize,
-               configs::ModelMode mode);
+  MethodRunner(torch::jit::Module module, torch::jit::Method method, bool optimize);
 
   /// @param inputs  checked against the schema, without self
   /// @throws whatever LibTorch throws
@@ -150,26 +153,28 @@ class MethodRunner final : public capture::SiteProvider {
   /// list index out of range. Null when it is, or when nobody knows.
   std::shared_ptr<const core::CallSite> place_between_operators();
 
-  /// What the model does that makes recordings of it doubtful, for the manifest.
-  [[nodiscard]] const std::vector<std::string>& warnings() const noexcept { return warnings_; }
+  /// What the model did that makes recordings of it doubtful, for the manifest.
+  /// @param run  its mode, which may not have reached all operators
+  [[nodiscard]] std::vector<std::string> warnings(const configs::RunSpec& run) const;
 
  private:
   c10::IValue run_graph(const torch::jit::Code& code, torch::jit::Stack stack);
   torch::jit::Code prepare(torch::jit::Function& function);
   void prepare_all();
   void mark_all_lanes();
-  void warn(const InstrumentedGraph& graph);
 
   torch::jit::Module module_;
   ModulePaths paths_;
   torch::jit::Method method_;
   bool optimize_;
-  configs::ModelMode mode_;
   SiteTable sites_;
   torch::jit::Code code_;
   std::vector<torch::jit::Code> pre_hooks_;
   std::vector<torch::jit::Code> hooks_;
-  std::vector<std::string> warnings_;
+  std::vector<std::string> seeding_;  ///< as the graphs have it
+  std::map<std::int64_t, FixedFlag> fixed_flags_;
+  std::set<std::int64_t> reached_;  ///< of these, those that ran
+  std::mutex reached_mutex_;
   std::atomic<std::int64_t> last_asked_;
   std::int64_t stopped_at_;  ///< where the run was when it raised
 };

@@ -164,8 +164,7 @@ class PreparedRun final : public TorchScriptRun {
     }
     build_calls(hdf5);
     // Last, since it is not cheap: a mistake in the inputs is told before.
-    runner_ = std::make_unique<MethodRunner>(
-        model_.module, method_, run_.optimize_executor, run_.model.mode);
+    runner_ = std::make_unique<MethodRunner>(model_.module, method_, run_.optimize_executor);
     load_seconds_ = seconds_since(start_);
   }
 
@@ -209,7 +208,7 @@ class PreparedRun final : public TorchScriptRun {
       manifest.environment.push_back(std::move(fact));
     }
     manifest.warnings = model_.warnings;
-    for (const auto& list : {runner_->warnings(), collector_.warnings()}) {
+    for (const auto& list : {runner_->warnings(run_), collector_.warnings()}) {
       manifest.warnings.insert(manifest.warnings.end(), list.begin(), list.end());
     }
     summarise(capture.counts(), manifest.trace);

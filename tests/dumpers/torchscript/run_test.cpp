@@ -245,7 +245,22 @@ DOCTEST_TEST_CASE("a training flag that is a constant of the graph is warned of"
                                           "  return torch.dropout(x, 0.5, True)\n"));
   Recording recording;
   record(run, recording);
-  DOCTEST_CHECK(has_warning(recording.manifest, "mode \"eval\" does not reach 1 operator(s)"));
+  DOCTEST_CHECK(
+      has_warning(recording.manifest,
+                  "mode \"eval\" does not reach 1 operator whose training flag is a constant: "
+                  "aten::dropout"));
+}
+
+DOCTEST_TEST_CASE("a training flag of an operator that does not run is not warned of") {
+  const TempDirectory dir;
+  configs::RunSpec run = with_input(saved(dir,
+                                          "def forward(self, x: Tensor) -> Tensor:\n"
+                                          "  if bool(torch.isnan(torch.sum(x))):\n"
+                                          "    return torch.dropout(x, 0.5, True)\n"
+                                          "  return torch.relu(x)\n"));
+  Recording recording;
+  record(run, recording);
+  DOCTEST_CHECK(!has_warning(recording.manifest, "does not reach"));
 }
 
 DOCTEST_TEST_CASE("a model without modes, or one that seeds itself, is warned of") {
