@@ -59,11 +59,11 @@ constexpr std::array kLines{
              "{count:norm} of gradients against what all ranks hold of them: {why}",
              "open_norms"},
     ViewLine{"not judged", "{:exchange} in groups that nobody named", "unplaced"},
-    ViewLine{"not judged",
-             "{count:parameter} that no wrapper replicates, that were not equal before the first "
-             "step and "
-             "do not get the same gradients: {shown}{more}",
-             "not_judged"},
+    ViewLine{
+        "not judged",
+        "{count:parameter} that no wrapper replicates, and nothing else proves to be replicas: "
+        "{shown}{more}",
+        "not_judged"},
     ViewLine{"mend", "{advice}", "findings"},
 };
 

@@ -57,6 +57,10 @@ void note_manifest(const core::RunManifest& manifest, RankRead& read) {
   read.replicas.declared = true;
   const std::string* ranks = core::environment_fact(manifest, core::kReplicas);
   if (ranks != nullptr) read.replicas.ranks = *ranks;
+  for (const core::EnvironmentFact& fact : manifest.environment) {
+    if (!fact.name.starts_with(core::kUnwrapped)) continue;
+    read.replicas.unwrapped.insert(fact.name.substr(core::kUnwrapped.size()));
+  }
 }
 
 class ReadingOfRanks {
@@ -238,9 +242,14 @@ Beginnings beginnings_of(std::span<const RankRead> ranks) {
     add(rank.roots.gradients, gradients);
   }
   Beginnings beginnings{known.size(), {}};
-  // By a wrapper all parameters are replicas, else those that begin equal, and those whose
-  // gradients are reduced: nobody adds up gradients of weights that are meant to differ.
+  // By a wrapper all parameters that it holds are replicas, else those that begin equal, and those
+  // whose gradients are reduced: nobody adds up gradients of weights that are meant to differ.
   if (std::ranges::any_of(ranks, [](const RankRead& rank) { return rank.replicas.everywhere(); })) {
+    for (const RankRead& rank : ranks) {
+      for (const std::string& name : rank.replicas.unwrapped) {
+        if (known.contains(name)) beginnings.apart.insert(name);
+      }
+    }
     return beginnings;
   }
   const auto is_reduced = [&](std::string_view name) {

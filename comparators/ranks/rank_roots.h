@@ -58,8 +58,9 @@ std::string_view part_of(std::string_view name) noexcept;
 
 /// What is said of the replicas that a rank is one of.
 struct Replicas {
-  bool declared = false;  ///< all its parameters are replicas: a wrapper makes them, or a user says
+  bool declared = false;  ///< its parameters are replicas: a wrapper makes them, or a user says
   std::string ranks;      ///< on these, `0,2`; empty = on all
+  std::set<std::string, std::less<>> unwrapped = {};  ///< but these, which the wrapper leaves out
 
   /// Whether they are on all ranks.
   [[nodiscard]] bool everywhere() const noexcept { return declared && ranks.empty(); }

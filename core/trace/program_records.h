@@ -134,6 +134,8 @@ inline constexpr std::string_view kReplicaWrapper = "distributed.wrapper";
 inline constexpr std::string_view kReplicas = "distributed.replicas";
 /// Wrappers keep parameters alike on several groups of ranks: on which which of them is not told.
 inline constexpr std::string_view kReplicaGroups = "distributed.wrappers";
+/// Before the name of a parameter of an optimizer that no wrapper keeps alike, where there is one.
+inline constexpr std::string_view kUnwrapped = "distributed.unwrapped.";
 /// Collectives were not waited for: what they give is recorded where it is read.
 inline constexpr std::string_view kNoSync = "distributed.no_sync";
 /// What worker processes of data loaders do was recorded.

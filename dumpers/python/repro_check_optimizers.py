@@ -127,6 +127,7 @@ class Optimizers:
             # Once all the same, for what is said of the whole program.
             if is_recorded or id(tensor) not in self._recording.names:
                 self._recording.name(tensor, self._recording.names.setdefault(id(tensor), name), 1)
+        self._recording.ranks.tell_unwrapped(optimizer)
         if not has_closure:
             return None
         closure = self._outside_of_step(closure, is_plain)
@@ -195,6 +196,10 @@ class Optimizers:
             for place, tensor in enumerate(group["params"]):
                 yield f"group{number}.{place}", tensor
 
+    def named(self, optimizer):
+        for fallback, parameter in self.parameters(optimizer):
+            yield self._recording.names.get(id(parameter), fallback), parameter
+
     def _state(self, optimizer):
         """What the step leaves: parameters, gradients, the optimizer's own tensors, and numbers that it was told."""
         values = []
@@ -203,8 +208,7 @@ class Optimizers:
                 if not isinstance(value, (bool, list)):
                     values += leaves(f"{'' if key == 'lr' else 'option.'}{key}[{number}]", value)
         plain = self._recording.torch.Tensor
-        for fallback, parameter in self.parameters(optimizer):
-            name = self._recording.names.get(id(parameter), fallback)
+        for name, parameter in self.named(optimizer):
             gradient = parameter.grad
             if gradient is not None:
                 values.append((f"grad.{name}", gradient))

@@ -161,6 +161,8 @@ class Ranks:
         self._holders = {}  # of a DTensor: mesh, placements -> ranks that hold the same
         self._wrapped = []  # weak references to modules that are replicated
         self._replicas = None  # the ranks on which they are, where all wrappers have the same
+        self._replicated = set()  # ids of parameters that a wrapper keeps alike
+        self._told_of = set()  # ids of optimizers, of whose others has been told
         self._through = False  # the forward pass that begins came through its wrapper
 
     def expects(self):
@@ -203,14 +205,25 @@ class Ranks:
         if type(module).__name__ in WRAPPERS:
             self._through = True
             return
+        wrapped = any(wrapped() is module for wrapped in self._wrapped)
+        if not self._trains(module, wrapped):
+            self._through = False
+            return
         self.enters = False
         values = leaves("input", args)
         for prefix, tensors in (("param", module.named_parameters()), ("buffer", module.named_buffers())):
             values += [(f"{prefix}.{self._recording.names.get(id(tensor), name)}", tensor) for name, tensor in tensors]
-        if any(wrapped() is module for wrapped in self._wrapped):
+        if wrapped:
             values.append(("through_wrapper", float(self._through)))
         self._through = False
         self._recording.record("repro_check::replica", values)
+
+    def _trains(self, module, wrapped):
+        """Whether the pass that begins is one of the training, for which all ranks must have the same. Some evaluate
+        alone, another model or this one past its wrapper."""
+        if not self._recording.torch.is_grad_enabled():
+            return False
+        return not self._wrapped or self._through or (wrapped and module.training)
 
     def wraps(self, wrapper):
         if self._recording.ended or any(wrapped() is wrapper.module for wrapped in self._wrapped):
@@ -219,6 +232,18 @@ class Ranks:
             self._tell("wrapper", type(wrapper).__name__)
         self._tell_replicas(wrapper.process_group)
         self._wrapped.append(weakref.ref(wrapper.module))
+        ignored = getattr(wrapper, "parameters_to_ignore", ())
+        self._replicated.update(
+            id(tensor) for name, tensor in wrapper.module.named_parameters() if name not in ignored)
+
+    def tell_unwrapped(self, optimizer):
+        """Its parameters that no wrapper replicates, by name."""
+        if not self._wrapped or id(optimizer) in self._told_of:
+            return
+        self._told_of.add(id(optimizer))
+        for name, tensor in self._recording.optimizers.named(optimizer):
+            if id(tensor) not in self._replicated:
+                self._tell(f"unwrapped.{name}", "")
 
     def _tell_replicas(self, group):
         """The ranks that a wrapper keeps alike, where these are not all; or that another one keeps others alike."""
