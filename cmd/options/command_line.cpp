@@ -85,7 +85,8 @@ std::string type_of(const CLI::Option& option) {
 [[noreturn]] void reject(const CLI::ParseError& error, const CLI::App& app) {
   const CLI::App* chosen = chosen_verb(app);
   const CLI::App* verb = chosen == &app ? nullptr : chosen;
-  const std::vector<std::string> stray = app.remaining(true);
+  std::vector<std::string> stray = app.remaining(true);
+  stray.erase(std::ranges::find(stray, "--"), stray.end());  // what follows is a program's
   const bool is_required = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
   const bool is_about_words =
       dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr || is_required;
@@ -243,7 +244,9 @@ void Options::keep_to(CLI::Option& option, const std::string& value, const Optio
   if (!value.empty()) option.type_name(value);
   if (global_) option.group(kGlobalGroup);
   if (rules.required) option.required();
-  if (rules.repeatable) option.take_all()->allow_extra_args(false);
+  if (rules.repeatable) option.take_all();
+  // One word each time, or it would take the words of a program that follow.
+  if (!option.get_lnames().empty() || !option.get_snames().empty()) option.allow_extra_args(false);
   if (rules.commas) option.delimiter(',');
   if (rules.shows_default) option.capture_default_str();
   if (rules.excludes != nullptr) option.excludes(app_->get_option(rules.excludes));

@@ -245,9 +245,15 @@ bool ProgramRecording::is_ours(pid_t process) const {
 void ProgramRecording::throw_nothing_recorded() const {
   const bool refused = std::ranges::any_of(
       processes_, [](const AttachedProcess& process) { return !process.failure.empty(); });
+  if (refused) {
+    throw core::not_comparable("nothing was recorded: the probe could not be attached",
+                               "see the warnings above");
+  }
+  if (processes_.empty()) throw core::not_comparable(kNothingRecorded);
   throw core::not_comparable(
-      refused ? "nothing was recorded: the probe could not be attached" : kNothingRecorded,
-      refused ? "see the warnings above" : "");
+      "nothing was recorded: the program imported PyTorch, and ran none of the operators that were "
+      "asked for",
+      "look at what selects them: phases, modules, steps, include and exclude");
 }
 
 store::MadeDump ProgramRecording::make_dump(const AttachedProcess& process, const fs::path& dump) {

@@ -583,10 +583,12 @@ std::string data_text(const Report& report) {
 
 std::string program_text(const Report& report) {
   if (report.runs.empty()) return {};
-  const auto& facts = report.runs.front().manifest.environment;
-  const std::string calls = joined(facts, "; ", [](const core::EnvironmentFact& fact) {
-    const bool is_call = fact.name.starts_with(core::kSetByProgram);
-    return is_call ? fact.name.substr(core::kSetByProgram.size()) + " " + fact.value : "";
+  const core::RunManifest& manifest = report.runs.front().manifest;
+  const std::string calls = joined(manifest.environment, "; ", [&](const auto& fact) {
+    if (!fact.name.starts_with(core::kSetByProgram)) return std::string();
+    const std::string name = fact.name.substr(core::kSetByProgram.size());
+    const std::string* place = core::environment_fact(manifest, std::string(core::kSetAt) + name);
+    return name + " " + fact.value + (place == nullptr ? "" : " at " + *place);
   });
   return calls.empty() ? "" : "itself called " + calls;
 }

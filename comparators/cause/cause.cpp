@@ -68,14 +68,20 @@ std::string_view argument_advice(const Case& c) {
 
 /// `; the program called random.Random.seed (1) at data.py:3 -> (2) at data.py:3`: otherwise in
 /// each run.
-std::string set_apart_text(const Report& report) {
+std::string set_apart_text(const Evidence& evidence) {
   std::string text;
-  for (const Difference& difference : report.differences) {
+  const auto call = [&](const std::string& name, const std::string& given, const auto& run) {
+    const std::string* place =
+        core::environment_fact(run.manifest(), std::string(core::kSetAt) + name);
+    return place == nullptr ? given : given + " at " + *place;
+  };
+  for (const Difference& difference : evidence.report.differences) {
     if (!difference.pointer.starts_with(core::kSetByProgram)) continue;
+    const std::string name = difference.pointer.substr(core::kSetByProgram.size());
     text += fmt::format("; the program called {} {} -> {}",
-                        difference.pointer.substr(core::kSetByProgram.size()),
-                        difference.baseline,
-                        difference.candidate);
+                        name,
+                        call(name, difference.baseline, evidence.baseline),
+                        call(name, difference.candidate, evidence.candidate));
   }
   return text;
 }
@@ -96,13 +102,13 @@ std::string unpinned_text(const core::RunManifest& manifest) {
 }  // namespace
 
 std::string of_host_text(const Evidence& evidence) {
-  return set_apart_text(evidence.report) + unpinned_text(evidence.baseline.manifest());
+  return set_apart_text(evidence) + unpinned_text(evidence.baseline.manifest());
 }
 
 namespace {
 
 std::string host_advice(const Evidence& evidence) {
-  if (!set_apart_text(evidence.report).empty()) {
+  if (!set_apart_text(evidence).empty()) {
     return "give what the program seeds or sets the same value in every run";
   }
   return "look at what the program takes it by at this line: the order of a set or of a folder, a "
@@ -145,7 +151,7 @@ std::optional<Cause> rng_stream(const Case& c) {
     parting = fmt::format("the generators started apart (seed {} against {})", here, there);
   }
   if (parting.empty()) parting = "its generator stood at another place";
-  parting += set_apart_text(c.evidence.report);
+  parting += set_apart_text(c.evidence);
   Cause cause(CauseKind::kRngStream,
               fmt::format("it draws random numbers, its inputs were bit-equal, and {}", parting));
   if (seeds) {

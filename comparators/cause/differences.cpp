@@ -131,6 +131,7 @@ std::vector<Difference> manifest_differences(const core::RunManifest& baseline,
   }
   add_named(baseline.settings, candidate.settings, &core::Setting::used, found);
   add_named(baseline.environment, candidate.environment, &core::EnvironmentFact::value, found);
+  std::erase_if(found, [](const Difference& one) { return one.pointer.starts_with(core::kSetAt); });
   return found;
 }
 

@@ -110,6 +110,18 @@ class Story {
     return found == moments_.end() ? none : found->second;
   }
 
+  /// Whether an operator behind an op index may have drawn random numbers of the CPU.
+  [[nodiscard]] bool draws_after(std::uint64_t op) const {
+    const core::TraceSummary& trace = dump_.manifest().trace;
+    if (!trace.only.empty() || !trace.include.empty() || !trace.exclude.empty()) return true;
+    while (++op < dump_.op_count()) {
+      if (!dump_.op_head(op).op->seeded) continue;
+      const core::OpRecord record = dump_.op(op);
+      if (record.generator && record.generator->device == "cpu") return true;
+    }
+    return false;
+  }
+
   /// The first behind an op index; null where there is none.
   [[nodiscard]] const Moment* first_after(std::string_view what, std::uint64_t op) const {
     const std::vector<Moment>& moments = all(what);
@@ -276,6 +288,11 @@ class StateJudge {
     const bool moves =
         is_generator(kind) || (kind == StateKind::kSchedule && here.name.starts_with("schedule["));
     if (!moves) return true;
+    if (kind == StateKind::kTorchGenerator && !here_.story.draws_after(here_.forward->op) &&
+        !there_.story.draws_after(there_.forward->op)) {
+      return false;  // what moved it was of no consequence, as the seed for workers that a loader
+                     // has none of
+    }
     const auto moved = [&](const Story& story, const Leaf* before) {
       const std::vector<Moment>& ends = story.all("at_end");
       if (ends.empty() || before == nullptr) return true;

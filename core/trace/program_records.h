@@ -125,6 +125,8 @@ inline constexpr char kHoldersMark = '|';
 inline constexpr std::string_view kUnpinned = "unpinned.";
 inline constexpr std::string_view kPinned = "pinned.";
 inline constexpr std::string_view kSetByProgram = "set.";
+/// Of the latter, at which lines: another place is no other value.
+inline constexpr std::string_view kSetAt = "set_at.";
 /// Of a process that is one of several: which, and how many there are.
 inline constexpr std::string_view kRank = "distributed.rank";
 inline constexpr std::string_view kRanks = "distributed.ranks";

@@ -42,6 +42,8 @@ def begin_here(settings):
         raise RuntimeError("this process is being recorded already")
     plan = settings
     if recording is not None:
+        if recording.attached:
+            recording.seeds.take_facts()  # of what was not recorded
         recording.begin()
     else:
         import torch  # noqa: F401 (its hook makes the recording)
@@ -150,6 +152,26 @@ def telling(original, after=None, before=None):
 def tell(places, name, after=None, before=None):
     """Has calls of a function told, wherever `places` have it."""
     put(places, name, telling(getattr(places[0], name), after, before))
+
+
+def unread(original):
+    """`original`, whose operators are recorded without contents."""
+    import functools
+
+    @functools.wraps(original)
+    def call(*args, **kwargs):
+        if attached() is None:
+            return original(*args, **kwargs)
+        recording.probe.repro_check_unread(1)
+        thread = recording.thread
+        before, thread.unread = recording.is_unread(), True
+        try:
+            return original(*args, **kwargs)
+        finally:
+            thread.unread = before
+            recording.probe.repro_check_unread(0)
+
+    return call
 
 
 class _Finder:

@@ -117,6 +117,15 @@ def _watch_loaders(module):
     def note_place(loader, *_args, **_kwargs):
         places[loader] = attach.recording.probe.repro_check_place()
 
+    init = cls.__init__
+
+    @functools.wraps(init)
+    def __init__(iterator, loader, *args, **kwargs):
+        if loader.num_workers:
+            return init(iterator, loader, *args, **kwargs)
+        with unseen():  # all it does is to draw a seed for workers
+            return init(iterator, loader, *args, **kwargs)
+
     def note_loader(iterator, loader, *_args, **_kwargs):
         if attach.recording.checkpoints is not None:
             attach.recording.checkpoints.before_iterator(iterator, loader)
@@ -138,6 +147,7 @@ def _watch_loaders(module):
 
     tell((module.DataLoader,), "__init__", before=note_place)
     tell((module.DataLoader,), "__iter__", note_epoch)
+    cls.__init__ = __init__
     tell((cls,), "__init__", before=note_loader)
     tell((cls,), "_next_index", see_order)
 

@@ -304,5 +304,5 @@ class Optimizers:
     def _found_inf(scaler):
         """Of each optimizer, in the order in which the program unscaled them."""
         return [(f"found_inf[{number}].{device}", tensor)
-                for number, state in enumerate(scaler._per_optimizer_states.values())
+                for number, state in enumerate(getattr(scaler, "_per_optimizer_states", {}).values())
                 for device, tensor in state["found_inf_per_device"].items()]

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which of several ranks a process is, what they exchange, what they hold alike, and which part of what lies on all
 of them each one holds."""
-import functools
 import json
 import os
 import sys
 import weakref
 
 import repro_check_attach as attach
-from repro_check_attach import leaves, put, tell, unseen
+from repro_check_attach import leaves, put, tell, unread, unseen
 
 # By launchers: the variables that hold a process's rank, and how many there are.
 _LAUNCHED = (("RANK", "WORLD_SIZE"), ("SLURM_PROCID", "SLURM_NTASKS"),
@@ -36,25 +35,7 @@ def on_distributed(module):
                  "send_object_list", "recv_object_list"):
         # They travel pickled, in memory of which nobody writes the end: bytes that say nothing of what is computed.
         if hasattr(module, name):
-            put(places, name, _unread(getattr(module, name)))
-
-
-def _unread(original):
-    """`original`, whose operators are recorded without contents."""
-    @functools.wraps(original)
-    def call(*args, **kwargs):
-        if attach.attached() is None:
-            return original(*args, **kwargs)
-        attach.recording.probe.repro_check_unread(1)
-        thread = attach.recording.thread
-        before, thread.unread = attach.recording.is_unread(), True
-        try:
-            return original(*args, **kwargs)
-        finally:
-            thread.unread = before
-            attach.recording.probe.repro_check_unread(0)
-
-    return call
+            put(places, name, unread(getattr(module, name)))
 
 
 def on_pipeline(module):
@@ -62,7 +43,7 @@ def on_pipeline(module):
     for cls in (module._PipelineStageBase, module.PipelineStage):
         for name in ("_shape_inference", "_forward_metadata_inference", "_backward_metadata_inference"):
             if name in vars(cls):
-                setattr(cls, name, _unread(getattr(cls, name)))
+                setattr(cls, name, unread(getattr(cls, name)))
 
 
 def on_wrapper(module):

@@ -136,6 +136,8 @@ def _note_settings(module, *names):
 
 def _note_setting(name, args, kwargs):
     frame = sys._getframe(3)
+    while frame.f_code.co_filename.endswith("/torch/_dynamo/eval_frame.py"):  # which wraps what it must not compile
+        frame = frame.f_back
     if "-packages/torch/" in frame.f_code.co_filename:  # a compiler has what it found set again
         return
     while frame is not None and not _caller(frame)[0]:
@@ -147,10 +149,10 @@ def _note_setting(name, args, kwargs):
 
 def _keep_setting(name, args, kwargs, line):
     given = ", ".join([repr(arg) for arg in args] + [f"{key}={arg!r}" for key, arg in kwargs.items()])
-    text = f"({given[:40]}) at {line}"
-    calls = _set_by_program.setdefault(name, [0, text, text])
+    call = f"({given[:40]})", line
+    calls = _set_by_program.setdefault(name, [0, call, call])
     calls[0] += 1
-    calls[2] = text
+    calls[2] = call
 
 
 def _note_own_generator(_name, args, kwargs):
@@ -182,10 +184,12 @@ def _facts():
             count = len(forked[fact])
             texts.append(f"in {count} forked process{'es' if count > 1 else ''}, first at {min(forked[fact])}")
         yield fact, ", ".join(texts)
-    if sys.flags.hash_randomization and os.environ.get("PYTHONHASHSEED", "random") == "random":
+    is_own_process = os.environ.get(attach.PLAN_VARIABLE)  # else both recordings may be of one
+    if is_own_process and sys.flags.hash_randomization and os.environ.get("PYTHONHASHSEED", "random") == "random":
         yield "unpinned.hash", "of strings, and with it the order of sets: PYTHONHASHSEED is not set"
-    for name, (count, first, last) in _set_by_program.items():
+    for name, (count, (first, line), (last, last_line)) in _set_by_program.items():
         yield f"set.{name}", first if count == 1 else f"{first}, {count} calls, the last {last}"
+        yield f"set_at.{name}", line if line == last_line else f"{line} and {last_line}"
     cuda = attach.recording.torch.cuda
     if cuda.is_initialized():
         yield "gpu.names", ", ".join(cuda.get_device_name(number) for number in range(cuda.device_count()))

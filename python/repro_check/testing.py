@@ -40,6 +40,9 @@ class Outcome:
     def reproducible(self) -> bool:
         return self.exit_code == 0
 
+    def __str__(self) -> str:
+        return self.text
+
 
 def set_arguments(overrides: typing.Mapping[str, typing.Any], pointer: str = "") -> list[str]:
     """`threads=1, compare={"policy": "ulp"}` as `--set /threads=1 --set /compare/policy="ulp"`."""

@@ -302,7 +302,10 @@ TEST_CASE("what a program set otherwise in each run is named where an argument d
   for (Trace* trace : {&baseline, &candidate}) {
     const int index = trace == &baseline ? 1 : 2;
     trace->manifest()["environment"] = {
-        {"set.random.Random.seed", "(" + std::to_string(index) + ") at data.py:3"}};
+        {"set.random.Random.seed", "(" + std::to_string(index) + ")"},
+        {"set_at.random.Random.seed", "data.py:" + std::to_string(2 + index)},
+        {"set.torch.manual_seed", "(0)"},
+        {"set_at.torch.manual_seed", "data.py:" + std::to_string(index)}};
     trace->tensor("data", {7, 8, 9}).tensor("row", {7 + index});
     trace->op("aten::select", {"data"}, {"row"}, {{"scalars", {{"index", index}}}});
   }
@@ -311,7 +314,8 @@ TEST_CASE("what a program set otherwise in each run is named where an argument d
   CHECK(
       mentions(cause_of(report).evidence,
                "index: 1 against 2; the program called random.Random.seed (1) at data.py:3 -> (2) "
-               "at data.py:3"));
+               "at data.py:4"));
+  CHECK(!mentions(cause_of(report).evidence, "torch.manual_seed"));
 }
 
 TEST_CASE("samples in another order are one origin, and what reads them is none") {

@@ -370,11 +370,10 @@ class Training(Exec):
         self.python("A", file)
         shown = json.loads(self.tool("inspect", "A", "--format", "json").stdout)
         facts = {fact["name"]: fact["value"] for fact in shown["manifest"]["environment"]}
-        self.assertEqual(facts["set.random.seed"], f"(3) at {at['random.seed(3)']}")
-        self.assertEqual(facts["set.torch.manual_seed"], f"(5) at {at['manual_seed(5)']}, 2 calls, the last "
-                                                         f"(6) at {at['manual_seed(6)']}")
-        self.assertEqual(facts["set.torch.use_deterministic_algorithms"],
-                         f"(True, warn_only=True) at {at['warn_only']}")
+        self.assertEqual((facts["set.random.seed"], facts["set_at.random.seed"]), ("(3)", at["random.seed(3)"]))
+        self.assertEqual(facts["set.torch.manual_seed"], "(5), 2 calls, the last (6)")
+        self.assertEqual(facts["set_at.torch.manual_seed"], f"{at['manual_seed(5)']} and {at['manual_seed(6)']}")
+        self.assertEqual(facts["set.torch.use_deterministic_algorithms"], "(True, warn_only=True)")
         counted = {name: facts.get(f"unpinned.{name}") for name in
                    ("time.time", "time.perf_counter", "uuid", "random.SystemRandom", "hash")}
         one = "1 call, first at "
@@ -389,6 +388,33 @@ class Training(Exec):
         shown = json.loads(self.tool("inspect", "C", "--format", "json").stdout)
         facts = {fact["name"]: fact["value"] for fact in shown["manifest"]["environment"]}
         self.assertIn("PYTHONHASHSEED", facts["unpinned.hash"])
+
+    def test_words_behind_an_option_are_the_programs(self):
+        file = self.program("""
+            import sys, torch
+            print(sys.argv[1:])
+            torch.ones(2) + 1
+            """)
+        for flag in (["--include", "aten::*"], ["--exclude", "aten::mul"], ["--phase", "setup"]):
+            result = self.python("A", file, "--seed", "5", "--force", "--workers", flags=["--force", *flag])
+            self.assertEqual(result.stdout, "['--seed', '5', '--force', '--workers']\n")
+        result = self.python("B", file, flags=["--phase", "backward"], code=4)
+        self.assertIn("ran none of the operators that were asked for", result.stderr)
+        result = self.tool("exec", "--", sys.executable, file)
+        self.assertEqual(result.code, 2)
+        self.assertIn("--out is required", result.stderr)
+
+    def test_a_loss_scale_that_is_off(self):
+        file = self.program("""
+            import torch
+            layer = torch.nn.Linear(2, 1)
+            optimizer = torch.optim.SGD(layer.parameters(), 0.1)
+            scaler = torch.amp.GradScaler("cpu", enabled=False)
+            scaler.scale(layer(torch.ones(2)).sum()).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            """)
+        self.assertNotIn("warning", self.python("A", file).stderr)
 
     def test_what_workers_take_from_the_host_is_told(self):
         file = self.program("""

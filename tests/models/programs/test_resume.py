@@ -152,6 +152,31 @@ class Resumed(ToolTest):
         report = self.compare("whole", 4)
         self.assertIn("nothing was loaded", report["verdict"]["headline"])
 
+    def test_a_loader_without_workers_draws_a_seed_for_nobody(self):
+        (self.folder / "program.py").write_text("""
+import sys, torch
+torch.manual_seed(0)
+model = torch.nn.Linear(2, 1)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+loader = torch.utils.data.DataLoader(torch.arange(8.0).view(4, 2), batch_size=2)
+resumes = sys.argv[1] == "resume"
+if resumes:
+    model.load_state_dict(torch.load("first.pt"))
+for epoch in range(resumes, 3):
+    for batch in loader:
+        model(batch).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    if epoch == 0:
+        torch.save(model.state_dict(), "first.pt")
+""")
+        for what in ("train", "resume"):
+            done = self.tool("exec", "--checkpoints", "-o", what, "--", sys.executable, "program.py", what)
+            self.assertEqual(done.code, 0, done.stderr)
+        done = self.tool("diff", "--resume", "train", "resume")
+        self.assertEqual(done.code, 0, done.stdout)
+        self.assertIn("generator of PyTorch not proven", done.stdout)
+
     def test_no_step_in_common(self):
         (self.folder / "program.py").write_text("""
 import sys, torch
