@@ -347,7 +347,8 @@ void decide(const VerdictInput& input, Report& report) {
   if (nothing) {
     report.reasons.push_back(nothing_compared(input, coverage));
   }
-  report.mend = mend_for(report.status, input, coverage);
+  report.mend = report.kind == DivergenceKind::kRestore ? restore_advice(*report.resume->leading())
+                                                        : mend_for(report.status, input, coverage);
 }
 
 class Comparison {

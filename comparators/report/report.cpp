@@ -144,6 +144,27 @@ std::string_view restored_name(Restored outcome) noexcept {
                        static_cast<std::size_t>(outcome));
 }
 
+std::string restore_advice(const RestoredState& state) {
+  const std::string_view what = state_name(state.kind);
+  switch (state.outcome) {
+    case Restored::kNotSaved:
+      return fmt::format("put the {} into what is given to torch.save, and restore it from there",
+                         what);
+    case Restored::kNotLoaded:
+      return fmt::format("the checkpoint has the {}: restore it before the first step", what);
+    case Restored::kUsedUp:
+      return fmt::format(
+          "restore the {} behind what changes it{}{}, or save it where that has happened already",
+          what,
+          state.place.empty() ? "" : ": ",
+          state.place);
+    case Restored::kRight:
+    case Restored::kNotProven:
+      return {};
+  }
+  return {};
+}
+
 std::string counted(std::uint64_t count, std::string_view noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }

@@ -293,6 +293,9 @@ struct RestoredState {
   }
 };
 
+/// How to have it restored; empty where nothing is to be done.
+std::string restore_advice(const RestoredState& state);
+
 /// Of a run that resumed from a checkpoint of the run that it is held against.
 struct ResumeSummary {
   std::uint32_t step = 0;         ///< that the baseline had made when it saved; the first compared

@@ -110,14 +110,18 @@ class Story {
     return found == moments_.end() ? none : found->second;
   }
 
-  /// Whether an operator behind an op index may have drawn random numbers of the CPU.
+  /// Whether an operator behind an op index may have drawn random numbers of the CPU that somebody
+  /// asks for.
   [[nodiscard]] bool draws_after(std::uint64_t op) const {
     const core::TraceSummary& trace = dump_.manifest().trace;
     if (!trace.only.empty() || !trace.include.empty() || !trace.exclude.empty()) return true;
     while (++op < dump_.op_count()) {
       if (!dump_.op_head(op).op->seeded) continue;
       const core::OpRecord record = dump_.op(op);
-      if (record.generator && record.generator->device == "cpu") return true;
+      const bool is_asked = std::ranges::any_of(record.tensors, [](const auto& tensor) {
+        return tensor.state != core::ContentState::kExcluded;
+      });
+      if (is_asked && record.generator && record.generator->device == "cpu") return true;
     }
     return false;
   }
@@ -222,8 +226,10 @@ class StateJudge {
 
   StateJudge(Side baseline, Side candidate) : here_(baseline), there_(candidate) {
     const std::uint64_t first_use = here_.forward->op;
-    for (const Moment& saved : here_.story.all("saved")) {
-      if (saved.step == here_.forward->step && saved.op < first_use) {
+    const auto& files = here_.story.all("saved");
+    const std::uint64_t step = std::ranges::find(files, here_.file, &Moment::op)->step;
+    for (const Moment& saved : files) {
+      if (saved.step == step && saved.op < first_use) {
         add_prints(saved.leaves, saved_);
         for (const Leaf& leaf : saved.leaves) {
           if (!leaf.tensor) numbers_.push_back(leaf);
@@ -505,7 +511,7 @@ ResumePoint find_resume(const core::DumpSource& baseline, const core::DumpSource
         "resume from the checkpoint of the run that it is held against");
   }
   const Moment* first = here.first_after("at_forward", saved->op);
-  if (first == nullptr || first->step != saved->step) {
+  if (first == nullptr) {
     return refused("no step in common: the first run made none beyond the checkpoint",
                    "let the first run go on after it has saved");
   }
@@ -515,13 +521,16 @@ ResumePoint find_resume(const core::DumpSource& baseline, const core::DumpSource
   }
   ResumePoint point;
   ResumeSummary& summary = point.summary;
-  summary.step = saved->step;
+  summary.step = first->step;
   summary.saved = saved->place;
+  if (first->step != saved->step) {
+    summary.saved += fmt::format(", before the update of step {}, which it lacks", saved->step);
+  }
   summary.loaded = loaded->place;
   summary.files = files;
   summary.baseline_op = first->op;
   summary.candidate_op = use->op;
-  point.steps_before = saved->step - use->step;
+  point.steps_before = first->step - use->step;
   summary.states = StateJudge({here, saved->op, first, here.first_after("at_step", first->op)},
                               {there, loaded->op, use, there.first_after("at_step", use->op)})
                        .run();

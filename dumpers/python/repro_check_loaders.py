@@ -7,7 +7,7 @@ import sys
 import weakref
 
 import repro_check_attach as attach
-from repro_check_attach import guarded, leaves, tell, tell_failure, unseen
+from repro_check_attach import guarded, leaves, tell, tell_failure, unread, unseen
 
 # As the probe numbers phases.
 _FORWARD, _DATA = 0, 4
@@ -119,12 +119,12 @@ def _watch_loaders(module):
 
     init = cls.__init__
 
+    init_unread = unread(init)
+
     @functools.wraps(init)
     def __init__(iterator, loader, *args, **kwargs):
-        if loader.num_workers:
-            return init(iterator, loader, *args, **kwargs)
-        with unseen():  # all it does is to draw a seed for workers
-            return init(iterator, loader, *args, **kwargs)
+        # Without workers, the seed that it draws for them is nobody's.
+        (init if loader.num_workers else init_unread)(iterator, loader, *args, **kwargs)
 
     def note_loader(iterator, loader, *_args, **_kwargs):
         if attach.recording.checkpoints is not None:

@@ -1104,6 +1104,7 @@ void Capture::fill_head(Frame& frame,
       place.reading == Reading::kValues ||
       (place.reading != Reading::kNone && core::contains(options_.keep_ops, record.index));
   const bool read = picked || place.reading == Reading::kAll;
+  frame.unread = place.reading == Reading::kNone;
   frame.excluded = !read || is_excluded(*frame.plan, record.site);
   frame.keep_bytes = options_.keep_ops.empty() || picked;
   // Of the outermost call: what it and the calls inside it made is not settled before it returns.
@@ -1242,6 +1243,10 @@ void Capture::fill_outputs(const Call& call, Frame& frame) {
   OutputVisitor visitor(*this, frame);
   for (std::size_t i = 0; i < plan.results.size(); ++i) {
     const ResultPlan& result = plan.results[i];
+    if (frame.unread && results[i].isScalar()) {
+      frame.record.results[i] = {};
+      continue;
+    }
     visitor.set_result(result);
     build_value(results[i],
                 IntegerMeaning::kNumber,

@@ -43,7 +43,7 @@ enum class Reading : std::uint8_t {
   kAll,     ///< as the options have it
   kValues,  ///< and kept, as those of CaptureOptions::keep_ops are
   kKept,    ///< those of keep_ops alone: the front end records the others once they are through
-  kNone,    ///< nothing of it is computed
+  kNone,    ///< nothing of it is computed, and no number read out of it is kept
 };
 
 /// Says where in the model the calling thread stands. Implemented by the front end; called on the

@@ -71,6 +71,7 @@ struct Frame : core::Pinned {
   std::vector<UnfilledArgument> unfilled;
   GeneratorSnapshot before;
   bool excluded = false;
+  bool unread = false;            ///< Reading::kNone
   bool filled = false;            ///< what it allocates is written next, without an operator
   bool keep_bytes = true;         ///< at level tensor
   std::int64_t first_number = 0;  ///< of storages first met inside this call

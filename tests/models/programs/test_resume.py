@@ -69,6 +69,7 @@ class Resumed(ToolTest):
         self.assertEqual((leading["kind"], leading["outcome"]), (kind, outcome))
         self.assertEqual(report["verdict"]["kind"], "restore")
         self.assertIn(f"at step 5, the first of the resumed run: {kind} {outcome}", report["verdict"]["headline"])
+        self.assertIn(kind, report["verdict"]["mend"])
         self.assertEqual(report["first_divergence"] is not None, operator)
         return leading
 
@@ -176,6 +177,29 @@ for epoch in range(resumes, 3):
         done = self.tool("diff", "--resume", "train", "resume")
         self.assertEqual(done.code, 0, done.stdout)
         self.assertIn("generator of PyTorch not proven", done.stdout)
+
+    def test_saved_before_the_update(self):
+        (self.folder / "program.py").write_text("""
+import sys, torch
+torch.manual_seed(0)
+model = torch.nn.Linear(2, 1)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+resumes = sys.argv[1] == "resume"
+if resumes:
+    model.load_state_dict(torch.load("second.pt"))
+for step in range(2 if resumes else 0, 4):
+    model(torch.full((2,), step + 1.0)).sum().backward()
+    if step == 1:
+        torch.save(model.state_dict(), "second.pt")
+    optimizer.step()
+    optimizer.zero_grad()
+""")
+        for what in ("train", "resume"):
+            done = self.tool("exec", "--checkpoints", "-o", what, "--", sys.executable, "program.py", what)
+            self.assertEqual(done.code, 0, done.stderr)
+        done = self.tool("diff", "--resume", "train", "resume")
+        self.assertEqual(done.code, 1, done.stdout)
+        self.assertIn("before the update of step 1, which it lacks", done.stdout)
 
     def test_no_step_in_common(self):
         (self.folder / "program.py").write_text("""
