@@ -31,38 +31,6 @@ constexpr std::array<KindFacts, 10> kKinds{{{"usage", ExitCode::kUsage},
 Error::Error(ErrorKind kind, const std::string& message, std::string hint)
     : std::runtime_error(message), kind_(kind), hint_(std::move(hint)) {}
 
-Error usage_error(const std::string& message, std::string hint) {
-  return {ErrorKind::kUsage, message, std::move(hint)};
-}
-
-Error incomplete_dump(const std::string& message, std::string hint) {
-  return {ErrorKind::kDumpIncomplete, message, std::move(hint)};
-}
-
-Error damaged_dump(const std::string& message, std::string hint) {
-  return {ErrorKind::kDumpDamaged, message, std::move(hint)};
-}
-
-Error unknown_dump(const std::string& message, std::string hint) {
-  return {ErrorKind::kDumpUnknown, message, std::move(hint)};
-}
-
-Error not_comparable(const std::string& message, std::string hint) {
-  return {ErrorKind::kNotComparable, message, std::move(hint)};
-}
-
-Error run_failed(const std::string& message, std::string hint) {
-  return {ErrorKind::kRunFailed, message, std::move(hint)};
-}
-
-Error io_error(const std::string& message, std::string hint) {
-  return {ErrorKind::kIo, message, std::move(hint)};
-}
-
-Error internal_error(const std::string& message, std::string hint) {
-  return {ErrorKind::kInternal, message, std::move(hint)};
-}
-
 ExitCode exit_code_for(ErrorKind kind) noexcept {
   return kKinds[static_cast<std::size_t>(kind)].exit_code;
 }

@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace repro_check::core {
 
@@ -49,16 +50,24 @@ class Error : public std::runtime_error {
   std::string hint_;
 };
 
-// An error of one kind, to be thrown.
+/// Makes an error of one kind, to be thrown.
+template <ErrorKind kKind>
+struct ErrorOf {
+  Error operator()(const std::string& message, std::string hint = {}) const {
+    return {kKind, message, std::move(hint)};
+  }
+};
 
-Error usage_error(const std::string& message, std::string hint = {});
-Error incomplete_dump(const std::string& message, std::string hint = {});
-Error damaged_dump(const std::string& message, std::string hint = {});
-Error unknown_dump(const std::string& message, std::string hint = {});
-Error not_comparable(const std::string& message, std::string hint = {});
-Error run_failed(const std::string& message, std::string hint = {});
-Error io_error(const std::string& message, std::string hint = {});
-Error internal_error(const std::string& message, std::string hint = {});
+// NOLINTBEGIN(readability-identifier-naming): they are called as functions are
+inline constexpr ErrorOf<ErrorKind::kUsage> usage_error;
+inline constexpr ErrorOf<ErrorKind::kDumpIncomplete> incomplete_dump;
+inline constexpr ErrorOf<ErrorKind::kDumpDamaged> damaged_dump;
+inline constexpr ErrorOf<ErrorKind::kDumpUnknown> unknown_dump;
+inline constexpr ErrorOf<ErrorKind::kNotComparable> not_comparable;
+inline constexpr ErrorOf<ErrorKind::kRunFailed> run_failed;
+inline constexpr ErrorOf<ErrorKind::kIo> io_error;
+inline constexpr ErrorOf<ErrorKind::kInternal> internal_error;
+// NOLINTEND(readability-identifier-naming)
 
 ExitCode exit_code_for(ErrorKind kind) noexcept;
 
