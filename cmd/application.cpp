@@ -142,15 +142,14 @@ core::ExitCode run_application(int argc, const char* const* argv) {
     return core::ExitCode::kReproducible;
   }
   if (globals.quiet && globals.verbosity > 0) {
-    throw core::Error(
-        core::ErrorKind::kUsage, "-q and -v contradict each other", "give one of them");
+    throw core::usage_error("-q and -v contradict each other", "give one of them");
   }
   set_log_level(globals.verbosity, globals.quiet);
   tool.expect_paths();
   for (std::size_t i = 0; i < commands.size(); ++i) {
     if (tool.verbs()[i]->is_chosen()) return commands[i]->run(globals);
   }
-  throw core::Error(core::ErrorKind::kInternal, "no code stands behind the command");
+  throw core::internal_error("no code stands behind the command");
 }
 
 }  // namespace repro_check::cmd

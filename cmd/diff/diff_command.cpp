@@ -101,9 +101,8 @@ class DiffCommand final : public Command {
         partial_, {references_.begin(), references_.end()}, packing_on(progress)};
     if (candidates_.size() == 1) return judge(baseline_, candidates_.front(), options, opening);
     if (partial_) {
-      throw core::Error(core::ErrorKind::kUsage,
-                        "--partial compares two dumps",
-                        "compare one dump after the other with the first");
+      throw core::usage_error("--partial compares two dumps",
+                              "compare one dump after the other with the first");
     }
     std::vector<comparators::Report> reports;
     std::vector<std::filesystem::path> dumps{baseline_};

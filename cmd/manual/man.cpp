@@ -171,9 +171,8 @@ class ManCommand final : public Command {
       if (verb.name == *verb_) return verb;
       names.push_back(verb.name);
     }
-    throw core::Error(core::ErrorKind::kUsage,
-                      "unknown command \"" + *verb_ + "\"",
-                      near_hint(*verb_, names, "see `repro-check --help`"));
+    throw core::usage_error("unknown command \"" + *verb_ + "\"",
+                            near_hint(*verb_, names, "see `repro-check --help`"));
   }
 
   const Options* options_ = nullptr;

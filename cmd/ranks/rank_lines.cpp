@@ -325,8 +325,7 @@ RankReads reads_of(std::span<const RankSlice> slices) {
       try {
         reader.read(line, part);
       } catch (const std::exception& error) {
-        throw core::Error(
-            core::ErrorKind::kDumpDamaged,
+        throw core::damaged_dump(
             fmt::format("{}, line {} of a slice: {}", slice.file, number, error.what()));
       }
     }

@@ -45,8 +45,7 @@ std::vector<RankRecording> recordings_of(const std::vector<std::string>& dumps,
     if (!ranks.empty()) continue;
     const auto rank = comparators::number_fact(store::open_dump(dump)->manifest(), core::kRank);
     if (!rank) {
-      throw core::Error(
-          core::ErrorKind::kUsage,
+      throw core::usage_error(
           dump + ": is of no rank: its program made no process group of several",
           "give the directory that `repro-check exec` has written, with a dump a rank");
     }
@@ -56,12 +55,11 @@ std::vector<RankRecording> recordings_of(const std::vector<std::string>& dumps,
   std::ranges::sort(recordings, {}, &RankRecording::rank);
   const auto twice = std::ranges::adjacent_find(recordings, {}, &RankRecording::rank);
   if (twice != recordings.end()) {
-    throw core::Error(core::ErrorKind::kUsage,
-                      fmt::format("rank {} is given twice: {} and {}",
-                                  twice->rank,
-                                  twice->location,
-                                  std::next(twice)->location),
-                      "give the ranks of one run; `repro-check diff` compares two runs");
+    throw core::usage_error(fmt::format("rank {} is given twice: {} and {}",
+                                        twice->rank,
+                                        twice->location,
+                                        std::next(twice)->location),
+                            "give the ranks of one run; `repro-check diff` compares two runs");
   }
   return recordings;
 }

@@ -61,8 +61,7 @@ std::vector<RankPair> rank_pairs(const fs::path& baseline,
   const auto candidates = store::rank_dumps(candidate);
   if (baselines.empty() != candidates.empty()) {
     const fs::path& of_ranks = baselines.empty() ? candidate : baseline;
-    throw core::Error(
-        core::ErrorKind::kUsage,
+    throw core::usage_error(
         fmt::format("{}: holds a dump a rank, and the other is no such directory",
                     of_ranks.string()),
         fmt::format("compare one of its ranks: {}",
@@ -146,8 +145,8 @@ std::vector<Report> reports_of(std::span<const RankSlice> slices) {
       } catch (const core::Error&) {
         throw;
       } catch (const std::exception& error) {
-        throw core::Error(core::ErrorKind::kDumpDamaged,
-                          fmt::format("{}, rank {}: {}", slice.file, pair.rank, error.what()));
+        throw core::damaged_dump(
+            fmt::format("{}, rank {}: {}", slice.file, pair.rank, error.what()));
       }
     }
   }

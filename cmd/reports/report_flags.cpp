@@ -31,9 +31,8 @@ namespace {
 constexpr std::size_t kLinePiece = std::size_t{1} << 18U;
 
 [[noreturn]] void fail(const std::string& what) {
-  throw core::Error(core::ErrorKind::kIo,
-                    what + ": " + std::strerror(errno),
-                    "point TMPDIR at a directory with room for the lines of every operator");
+  throw core::io_error(what + ": " + std::strerror(errno),
+                       "point TMPDIR at a directory with room for the lines of every operator");
 }
 
 [[noreturn]] void reject(std::string_view word, const std::string& why, const std::string& hint) {
@@ -135,8 +134,7 @@ void write_report(const ReportDestination& destination,
   if (out) return;
   const std::string why = std::strerror(errno);
   take_away();
-  throw core::Error(core::ErrorKind::kIo,
-                    fmt::format("cannot write {}: {}", destination.file.string(), why));
+  throw core::io_error(fmt::format("cannot write {}: {}", destination.file.string(), why));
 }
 
 /// Where a page opens: at the first operator that is not fine.

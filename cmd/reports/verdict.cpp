@@ -58,8 +58,7 @@ core::ExitCode print(const Report& report, const ReportStyle& style) {
 /// Half a recording is never taken for a whole one, unless that is asked for.
 void expect_whole(const core::DumpSource& dump) {
   if (!comparators::is_partial(dump)) return;
-  throw core::Error(
-      core::ErrorKind::kDumpIncomplete,
+  throw core::incomplete_dump(
       fmt::format(
           "{}: a partial recording: {}", dump.location(), dump.manifest().trace.partial->reason),
       "add --partial to compare as far as it goes, or record the run again");

@@ -66,7 +66,7 @@ class NewFile : core::Pinned {
 
  private:
   [[noreturn]] void fail() const {
-    throw core::Error(core::ErrorKind::kIo, "cannot write " + file_.string() + ": " + reason());
+    throw core::io_error("cannot write " + file_.string() + ": " + reason());
   }
 
   std::filesystem::path file_;
@@ -99,9 +99,8 @@ TemporaryFile::TemporaryFile(const std::string& prefix) {
   const core::SignalsBlocked blocked;
   const core::FileDescriptor made(::mkostemp(pattern.data(), O_CLOEXEC));
   if (made.get() < 0) {
-    throw core::Error(core::ErrorKind::kIo,
-                      "cannot make a temporary file in " + directory + ": " + reason(),
-                      "point TMPDIR at a directory that can be written");
+    throw core::io_error("cannot make a temporary file in " + directory + ": " + reason(),
+                         "point TMPDIR at a directory that can be written");
   }
   guard_.emplace(pattern);
   path_ = pattern;
@@ -121,7 +120,7 @@ void write_stdout_pieces(const std::function<void(const TextSink&)>& produce) {
   produce([&](std::string_view piece) {
     if (!is_read || core::write_all(STDOUT_FILENO, piece)) return;
     if (errno != EPIPE) {
-      throw core::Error(core::ErrorKind::kIo, "cannot write to stdout: " + reason());
+      throw core::io_error("cannot write to stdout: " + reason());
     }
     is_read = false;
   });
@@ -134,7 +133,7 @@ void write_file(const std::filesystem::path& file, std::string_view document) {
 std::string read_text_file(const std::filesystem::path& file) {
   std::ifstream in(file, std::ios::binary);
   std::string text{std::istreambuf_iterator<char>(in), {}};
-  if (!in) throw core::Error(core::ErrorKind::kIo, "cannot read " + file.string());
+  if (!in) throw core::io_error("cannot read " + file.string());
   return text;
 }
 
@@ -157,7 +156,7 @@ void require_writable(const std::filesystem::path& file) {
     if (::access(file.c_str(), W_OK) == 0) return;
   }
   if (why.empty()) return;
-  throw core::Error(core::ErrorKind::kUsage, "cannot write " + file.string() + ": " + why, hint);
+  throw core::usage_error("cannot write " + file.string() + ": " + why, hint);
 }
 
 std::filesystem::path from_here(const std::filesystem::path& path) {

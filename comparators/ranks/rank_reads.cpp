@@ -309,8 +309,7 @@ RankReads joined(std::vector<RankReads> parts) {
     if (each == whole.apart) continue;
     SetAside other;
     std::ranges::set_symmetric_difference(each, whole.apart, std::inserter(other, other.end()));
-    throw core::Error(
-        core::ErrorKind::kNotComparable,
+    throw core::not_comparable(
         fmt::format("{} and {} more parameters are replicas in some parts of the ranks, and not "
                     "in others",
                     *other.begin(),

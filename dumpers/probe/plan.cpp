@@ -19,7 +19,7 @@ Choice named(const std::string& name, std::initializer_list<Choice> choices) {
   for (const Choice choice : choices) {
     if (core::name_of(choice) == name) return choice;
   }
-  throw core::Error(core::ErrorKind::kUsage, "nothing is called \"" + name + "\"");
+  throw core::usage_error("nothing is called \"" + name + "\"");
 }
 
 core::OpRanges ranges_of(const Json& list) {

@@ -44,9 +44,8 @@ auto translated(const char* what, const char* mend, Work&& work) {
   } catch (const core::Error&) {
     throw;
   } catch (const std::exception& error) {
-    throw core::Error(core::ErrorKind::kRunFailed,
-                      std::string(what) + " failed: " + first_useful_line(error),
-                      is_out_of_memory(error) ? std::string("memory ran out: ") + mend : "");
+    throw core::run_failed(std::string(what) + " failed: " + first_useful_line(error),
+                           is_out_of_memory(error) ? std::string("memory ran out: ") + mend : "");
   }
 }
 

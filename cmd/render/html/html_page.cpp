@@ -123,9 +123,8 @@ std::string deflated(std::string_view bytes) {
                                static_cast<uLong>(bytes.size()),
                                kLevel);
   if (result != Z_OK) {
-    throw core::Error(
-        core::ErrorKind::kInternal,
-        "the data of the HTML report cannot be packed: zlib error " + std::to_string(result));
+    throw core::internal_error("the data of the HTML report cannot be packed: zlib error " +
+                               std::to_string(result));
   }
   out.resize(size);
   return out;

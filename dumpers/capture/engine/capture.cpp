@@ -94,7 +94,7 @@ void activate(Capture& capture) {
   Active& state = active();
   const std::lock_guard<std::mutex> lock(state.mutex);
   if (state.scopes > 0 && state.capture.load() != &capture) {
-    throw core::Error(core::ErrorKind::kInternal, "two recordings at once in one process");
+    throw core::internal_error("two recordings at once in one process");
   }
   state.capture = &capture;
   ++state.scopes;
@@ -746,8 +746,7 @@ void Capture::adopt(ForeignRecords& foreign) {
       sink_->append(record);
     }
     if (!foreign.failure.empty()) {
-      throw core::Error(core::ErrorKind::kRunFailed,
-                        core::lane_text(foreign.lane) + ": " + foreign.failure);
+      throw core::run_failed(core::lane_text(foreign.lane) + ": " + foreign.failure);
     }
   } catch (...) {
     fail(std::current_exception());

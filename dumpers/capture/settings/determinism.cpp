@@ -494,35 +494,30 @@ const SettingRow& require_row(const std::string& name) {
   std::vector<std::string_view> names;
   for (const SettingRow& row : setting_rows()) names.push_back(row.name);
   const std::optional<std::string_view> near = core::near_miss(name, names);
-  throw core::Error(core::ErrorKind::kUsage,
-                    fmt::format("this LibTorch has no setting {}", name),
-                    near ? fmt::format("did you mean {}?", *near)
-                         : "`repro-check env` lists the settings there are");
+  throw core::usage_error(fmt::format("this LibTorch has no setting {}", name),
+                          near ? fmt::format("did you mean {}?", *near)
+                               : "`repro-check env` lists the settings there are");
 }
 
 /// Sets, and makes sure that LibTorch reports what was set.
 void set_and_check(const SettingRow& row, const std::string& value) {
   if (!row.set) {
-    throw core::Error(core::ErrorKind::kUsage,
-                      fmt::format("setting {} can be read but not set", row.name),
-                      "leave it out of the configuration");
+    throw core::usage_error(fmt::format("setting {} can be read but not set", row.name),
+                            "leave it out of the configuration");
   }
   try {
     row.set(value);
   } catch (const UnknownSettingValue&) {
-    throw core::Error(core::ErrorKind::kUsage,
-                      fmt::format("setting {} does not take `{}`", row.name, value),
-                      fmt::format("it takes {}", row.accepts));
+    throw core::usage_error(fmt::format("setting {} does not take `{}`", row.name, value),
+                            fmt::format("it takes {}", row.accepts));
   } catch (const c10::Error& error) {
-    throw core::Error(
-        core::ErrorKind::kUsage,
+    throw core::usage_error(
         fmt::format("LibTorch refused to set {} to `{}`: {}", row.name, value, reason_of(error)),
         fmt::format("it takes {}", row.accepts));
   }
   const std::string reported = read_setting(row);
   if (reported != value) {
-    throw core::Error(
-        core::ErrorKind::kRunFailed,
+    throw core::run_failed(
         fmt::format("set {} to `{}`, but LibTorch reports `{}`", row.name, value, reported),
         "this processor or build cannot do it: leave the setting as it is");
   }
@@ -681,9 +676,8 @@ void put_found(const std::map<std::string, std::optional<std::string>>& variable
 void seed_generators(std::uint64_t seed, std::vector<core::Setting>& settings) {
   constexpr std::uint64_t kMaxSeed = 0xffffffff;
   if (seed > kMaxSeed) {
-    throw core::Error(core::ErrorKind::kUsage,
-                      fmt::format("seed {} is above 4294967295", seed),
-                      "LibTorch's CPU generator uses 32 bits of it: take a smaller one");
+    throw core::usage_error(fmt::format("seed {} is above 4294967295", seed),
+                            "LibTorch's CPU generator uses 32 bits of it: take a smaller one");
   }
   seed_one(at::detail::getDefaultCPUGenerator(), "generator.cpu", seed, settings);
   for (const c10::Device& device : present_devices()) {

@@ -119,9 +119,8 @@ std::optional<int> thread_count(const std::string& text) {
 }
 
 void disagree(const std::string& asked, const std::string& reported, const std::string& hint) {
-  throw core::Error(core::ErrorKind::kRunFailed,
-                    fmt::format("{} was asked for, but LibTorch reports {}", asked, reported),
-                    hint);
+  throw core::run_failed(fmt::format("{} was asked for, but LibTorch reports {}", asked, reported),
+                         hint);
 }
 
 void check_thread_variables(const ThreadTeam& team) {
@@ -153,8 +152,7 @@ void check_team(const ThreadTeam& team) {
     const std::string value = variable(name);
     if (!value.empty()) cause += fmt::format(" with {}={}", name, value);
   }
-  throw core::Error(
-      core::ErrorKind::kRunFailed,
+  throw core::run_failed(
       fmt::format("{} were asked for, but a parallel region gets {}", cause, team.measured),
       "unset OMP_THREAD_LIMIT and OMP_DYNAMIC, or ask for as many as there are");
 }

@@ -44,8 +44,7 @@ std::uint32_t read_rank_count(const fs::path& dump) {
       document["ranks"].is_number_unsigned()) {
     return document["ranks"].get<std::uint32_t>();
   }
-  throw core::Error(core::ErrorKind::kDumpDamaged,
-                    file.string() + ": does not say how many ranks there are");
+  throw core::damaged_dump(file.string() + ": does not say how many ranks there are");
 }
 
 std::vector<RankDump> rank_dumps(const fs::path& directory) {
