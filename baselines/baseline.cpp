@@ -13,7 +13,6 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -26,6 +25,8 @@
 
 namespace repro_check::baselines {
 namespace {
+
+using core::digest_bytes;
 
 constexpr std::size_t kLongestFile = std::size_t{64} << 20U;
 constexpr const char* kMend = "take the file from version control again, or accept anew";
@@ -465,7 +466,7 @@ void check_frame(std::string_view text, const std::string& origin) {
   const std::size_t end = text.rfind("\nend ");
   if (!text.ends_with('\n') || end == std::string_view::npos) throw bad("cut short");
   const auto words = split(text.substr(end + 1, text.size() - end - 2), ' ');
-  if (words.size() != 3 || parse_digest_word(words[2]) != digest_of(text.substr(0, end + 1))) {
+  if (words.size() != 3 || parse_digest_word(words[2]) != digest_bytes(text.substr(0, end + 1))) {
     throw bad("does not match its checksum: edited by hand, or merged badly");
   }
 }
@@ -479,7 +480,7 @@ core::Digest Platform::key() const {
     writer.rest(field.value);
     writer.end_line();
   }
-  return digest_of(std::move(writer).text());
+  return digest_bytes(std::move(writer).text());
 }
 
 std::string short_key(const core::Digest& key) {
@@ -489,10 +490,6 @@ std::string short_key(const core::Digest& key) {
 
 std::string file_name(const Baseline& baseline) {
   return fmt::format("{}-{}{}", baseline.gate, short_key(baseline.platform.key()), kBaselineSuffix);
-}
-
-core::Digest digest_of(std::string_view text) {
-  return core::digest_bytes(std::as_bytes(std::span<const char>(text)));
 }
 
 std::string form_of(const core::NamedTensor& tensor) {
@@ -518,7 +515,7 @@ std::string to_text(const Baseline& baseline) {
   Writer writer;
   describe(writer, baseline);
   const std::string text = std::move(writer).text();
-  return text + fmt::format("end {} {}\n", baseline.operators, digest_word(digest_of(text)));
+  return text + fmt::format("end {} {}\n", baseline.operators, digest_word(digest_bytes(text)));
 }
 
 std::string to_text(const Pending& pending) {
@@ -526,7 +523,7 @@ std::string to_text(const Pending& pending) {
   describe_runs(writer, pending);
   const std::string text =
       std::string(kPendingMagic) + std::move(writer).text() + to_text(pending.baseline);
-  return text + fmt::format("pending {}\n", digest_word(digest_of(text)));
+  return text + fmt::format("pending {}\n", digest_word(digest_bytes(text)));
 }
 
 Baseline baseline_from_text(std::string_view text, const std::string& origin) {
@@ -550,7 +547,7 @@ Pending pending_from_text(std::string_view text, const std::string& origin) {
   }
   const std::size_t end = text.rfind("\npending ");
   const std::string_view whole = text.substr(0, end == std::string_view::npos ? 0 : end + 1);
-  if (text.substr(whole.size()) != fmt::format("pending {}\n", digest_word(digest_of(whole)))) {
+  if (text.substr(whole.size()) != fmt::format("pending {}\n", digest_word(digest_bytes(whole)))) {
     throw core::damaged_dump(name + ": changed or cut short since the gate wrote it",
                              "run the gate again");
   }
@@ -644,7 +641,7 @@ std::vector<Fact> facts_of(const std::string& configuration) {
 core::Digest digest_of_facts(const std::vector<Fact>& facts) {
   std::string text;
   for (const Fact& fact : facts) text += fact.name + '=' + fact.value + '\n';
-  return digest_of(text);
+  return digest_bytes(text);
 }
 
 // What the model is, without the numbers in it: those may be what went wrong.
@@ -655,7 +652,7 @@ core::Digest model_digest(const core::RunManifest& manifest) {
     tensor.digest = {};
     text += to_line(tensor) + '\n';
   }
-  return digest_of(text);
+  return digest_bytes(text);
 }
 
 bool is_returned_line(const std::string& line) { return core::is_returned(op_of(line).record); }
@@ -671,7 +668,7 @@ void fold_tensors(Baseline& baseline) {
       if (is_kind(tensor)) text += to_line(tensor) + '\n';
     }
     std::erase_if(baseline.tensors, is_kind);
-    baseline.folded.push_back({kind, static_cast<std::uint64_t>(count), digest_of(text)});
+    baseline.folded.push_back({kind, static_cast<std::uint64_t>(count), digest_bytes(text)});
   }
 }
 
@@ -789,7 +786,7 @@ std::string scalars_of(const core::OpRecord& record) {
     if (has_paths) text += record.arguments[i].name + '=';
     text += core::to_text(record.results[i]);
   }
-  return text.size() <= kLongest ? text : "xxh3:" + core::to_hex(digest_of(text));
+  return text.size() <= kLongest ? text : "xxh3:" + core::to_hex(digest_bytes(text));
 }
 
 std::string to_line(const core::OpRecord& record) { return to_line(record, scalars_of(record)); }
@@ -840,7 +837,7 @@ Baseline fold_operators(Baseline baseline) {
   }
   baseline.ops.clear();
   for (const auto& [path, module] : modules) {
-    baseline.modules.push_back({path, module.first, digest_of(module.second)});
+    baseline.modules.push_back({path, module.first, digest_bytes(module.second)});
   }
   return baseline;
 }

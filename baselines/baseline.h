@@ -120,8 +120,6 @@ std::string short_key(const core::Digest& key);
 /// `bert-3f9c0d12e5a7.repro`
 std::string file_name(const Baseline& baseline);
 
-core::Digest digest_of(std::string_view text);
-
 /// What the line of an operator tells: its operator, place and outputs, and `scalars`, the results
 /// that are no tensors, as text; empty = there are none.
 struct AcceptedOp {

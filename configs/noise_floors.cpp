@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
-#include <span>
 
 #include "configs/parser/config_parser.h"
 #include "configs/setting_changes.h"
@@ -57,14 +56,12 @@ std::string model_digest(const core::RunManifest& manifest) {
     if (fact == nullptr) return file;
     text += " " + *fact;
   }
-  return core::to_hex(core::digest_bytes(std::as_bytes(std::span(text))));
+  return core::to_hex(core::digest_bytes(text));
 }
 
 using Json = nlohmann::ordered_json;
 
-std::string checksum_of(std::string_view text) {
-  return core::to_hex(core::digest_bytes(std::as_bytes(std::span(text))));
-}
+std::string checksum_of(std::string_view text) { return core::to_hex(core::digest_bytes(text)); }
 
 /// What a dump holds may be of any bytes; JSON holds text.
 std::string line_of(const Json& json) {

@@ -8,7 +8,6 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -217,7 +216,7 @@ std::string key_of(const configs::Config& config, const BisectPlan& plan) {
     text += core::to_json_text(store::open_dump(*config.compare.fp64)->manifest());
   }
   text += plan.level == core::DumpLevel::kDigest ? "digests" : "values";
-  return core::to_hex(core::digest_bytes(std::as_bytes(std::span(text))));
+  return core::to_hex(core::digest_bytes(text));
 }
 
 void require_two_runs(const configs::Config& config) {

@@ -39,6 +39,9 @@ Digest digest_of_leaves(std::span<const Digest> leaves);
 
 /// Digest of `bytes` by the rule of kDigestAlgorithm, on the calling thread.
 Digest digest_bytes(std::span<const std::byte> bytes);
+inline Digest digest_bytes(std::string_view text) {
+  return digest_bytes(std::as_bytes(std::span(text)));
+}
 
 /// 32 lower-case hexadecimal characters, high half first.
 std::string to_hex(const Digest& digest);

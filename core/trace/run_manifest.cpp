@@ -211,7 +211,7 @@ Json json_of(const T& member) {
 /// The digest of a manifest's text, in which its own 32 characters count as zeros.
 Digest digest_of_text(std::string text, std::size_t digest_at) {
   text.replace(digest_at, kDigestText, kDigestText, '0');
-  return digest_bytes(std::as_bytes(std::span<const char>(text)));
+  return digest_bytes(text);
 }
 
 /// One node of a manifest being read: knows where it stands, so that every complaint can say so.

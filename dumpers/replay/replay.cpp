@@ -760,7 +760,7 @@ struct Fingerprint {
   /// One output's own digest is what `inspect` shows too.
   [[nodiscard]] core::Digest digest() const {
     if (digests.size() == 1) return digests.front();
-    return core::digest_bytes(std::as_bytes(std::span(text.data(), text.size())));
+    return core::digest_bytes(text);
   }
 };
 

@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <exception>
 #include <mutex>
-#include <span>
 #include <sstream>
 #include <stop_token>
 #include <string_view>
@@ -87,10 +86,6 @@ std::vector<core::EnvironmentFact> facts_of_mode(const configs::ModelSpec& spec,
           {std::string(core::kModelTraining), training_flags(model.module)}};
 }
 
-core::Digest digest_of_text(const std::string& text) {
-  return core::digest_bytes(std::as_bytes(std::span(text)));
-}
-
 std::string form_of(const at::Tensor& tensor) {
   std::ostringstream text;
   text << describe_tensor(tensor);
@@ -120,7 +115,7 @@ ReturnedValue of_scalar(const c10::IValue& value, const std::string& name) {
   } else {
     text << value;
   }
-  return {name, value.tagKind(), digest_of_text(text.str())};
+  return {name, value.tagKind(), core::digest_bytes(text.str())};
 }
 
 /// Adds every tensor and every other value inside `value`, in a fixed order.

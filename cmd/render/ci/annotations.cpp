@@ -72,7 +72,7 @@ std::string fingerprint(const Finding& finding, const SourcePlace& place) {
                         finding.op->occurrence,
                         place.file);
   }
-  return core::to_hex(core::digest_bytes(std::as_bytes(std::span(text))));
+  return core::to_hex(core::digest_bytes(text));
 }
 
 std::string description(const Finding& finding) {

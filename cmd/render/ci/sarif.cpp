@@ -197,7 +197,7 @@ Json results(const CiReport& view) {
     if (out.size() == kMostResults) break;
     const std::string text =
         fmt::format("{}|{}|{}", rule(group.first->rule).id, group.subject, group.module_class);
-    const core::Digest digest = core::digest_bytes(std::as_bytes(std::span(text)));
+    const core::Digest digest = core::digest_bytes(text);
     const std::string print = fmt::format("{:016x}", digest.high);
     out.push_back(result(group, print, ++occurrences[print]));
   }

@@ -527,7 +527,7 @@ Json digest_of_named(const core::RunManifest& manifest, bool inputs) {
     }
   }
   if (text.empty()) return nullptr;
-  return core::to_hex(core::digest_bytes(std::as_bytes(std::span(text))));
+  return core::to_hex(core::digest_bytes(text));
 }
 
 // Null where all of the level was kept.

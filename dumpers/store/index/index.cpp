@@ -23,7 +23,7 @@ core::Digest index_digest(std::vector<TableDigest> tables) {
                    table.row_size,
                    core::to_hex(table.digest));
   }
-  return core::digest_bytes(std::as_bytes(std::span<const char>(text)));
+  return core::digest_bytes(text);
 }
 
 namespace {
