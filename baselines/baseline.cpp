@@ -242,16 +242,6 @@ class Reader {
   std::size_t line_number_ = 0;
 };
 
-std::vector<std::string_view> split(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  while (true) {
-    const std::size_t end = text.find(separator);
-    parts.push_back(text.substr(0, end));
-    if (end == std::string_view::npos) return parts;
-    text.remove_prefix(end + 1);
-  }
-}
-
 core::TensorRecord Reader::form(std::string_view word) const {
   const std::size_t open = word.find('[');
   const std::size_t close = word.find("]:", open);
@@ -265,7 +255,7 @@ core::TensorRecord Reader::form(std::string_view word) const {
   if (!known && dtype != core::dtype_name(core::Dtype::kUnknown)) fail("unknown dtype");
   tensor.dtype = known.value_or(core::Dtype::kUnknown);
   if (const auto sizes = word.substr(open + 1, close - open - 1); !sizes.empty()) {
-    for (const std::string_view size : split(sizes, ',')) {
+    for (const std::string_view size : core::split(sizes, ',')) {
       tensor.shape.push_back(need(parse_count<std::int64_t>(size), "a size"));
     }
   }
@@ -322,7 +312,7 @@ AcceptedOp Reader::op() {
   auto site = std::make_shared<core::CallSite>();
   name(site->module_path);
   record.site = std::move(site);
-  const std::vector<std::string_view> place = split(take(), '/');
+  const std::vector<std::string_view> place = core::split(take(), '/');
   if (place.size() != 1 && place.size() != 4) fail("expected step/rank/lane/depth");
   const std::array<std::uint32_t*, 4> into{&record.step, &record.rank, &record.lane, &record.depth};
   for (std::size_t i = 0; i < place.size(); ++i) {
@@ -465,7 +455,7 @@ void check_frame(std::string_view text, const std::string& origin) {
   if (text.find("\n<<<<<<< ") != std::string_view::npos) throw bad("holds a merge conflict");
   const std::size_t end = text.rfind("\nend ");
   if (!text.ends_with('\n') || end == std::string_view::npos) throw bad("cut short");
-  const auto words = split(text.substr(end + 1, text.size() - end - 2), ' ');
+  const auto words = core::split(text.substr(end + 1, text.size() - end - 2), ' ');
   if (words.size() != 3 || parse_digest_word(words[2]) != digest_bytes(text.substr(0, end + 1))) {
     throw bad("does not match its checksum: edited by hand, or merged badly");
   }
@@ -567,17 +557,10 @@ using Json = nlohmann::json;
 constexpr std::string_view kUnknown = "unknown";
 
 // Not the name of the CPU: machines of one name compute differently, and of two names alike.
-constexpr auto kFacts = std::to_array<const char*>({"os.machine",
-                                                    "cpu.capability",
-                                                    "libtorch.version",
-                                                    "compiler",
-                                                    "blas",
-                                                    "mkl",
-                                                    "onednn",
-                                                    "cuda",
-                                                    "cudnn"});
-constexpr auto kProbes = std::to_array<const char*>(
-    {"probe.convolution", "probe.matmul", "probe.softmax", "probe.exp", "probe.sum"});
+constexpr std::string_view kFacts =
+    "os.machine cpu.capability libtorch.version compiler blas mkl onednn cuda cudnn";
+constexpr std::string_view kProbes =
+    "probe.convolution probe.matmul probe.softmax probe.exp probe.sum";
 
 std::string threads_of(const core::RunManifest& manifest) {
   const std::string* found = core::used_setting(manifest, "threads.intra_op");
@@ -752,16 +735,17 @@ std::string place_text(const std::string& line) {
 
 std::optional<Platform> platform_of(const core::RunManifest& manifest) {
   Platform platform;
-  for (const char* name : kFacts) {
+  for (const std::string_view name : core::split(kFacts, ' ')) {
     const std::string* value = core::environment_fact(manifest, name);
-    platform.fields.push_back({name, value != nullptr ? *value : std::string(kUnknown)});
+    platform.fields.push_back(
+        {std::string(name), value != nullptr ? *value : std::string(kUnknown)});
   }
   platform.fields.push_back({"device", manifest.device});
   platform.fields.push_back({"threads", threads_of(manifest)});
-  for (const char* name : kProbes) {
+  for (const std::string_view name : core::split(kProbes, ' ')) {
     const std::string* value = core::environment_fact(manifest, name);
     if (value == nullptr) return std::nullopt;
-    platform.fields.push_back({name, *value});
+    platform.fields.push_back({std::string(name), *value});
   }
   return platform;
 }

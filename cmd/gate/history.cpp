@@ -12,7 +12,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <initializer_list>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -38,31 +37,26 @@ constexpr std::string_view kHistoryFormat = "repro-check-history";
 constexpr std::string_view kHistoryVersion = "1.1";
 
 /// Values of those variables of the environment that are there and not empty.
-std::vector<std::string> variables(std::initializer_list<const char*> names) {
+std::vector<std::string> variables(std::string_view names) {
   std::vector<std::string> values;
-  for (const char* name : names) {
-    const char* value = std::getenv(name);
+  for (const std::string_view name : core::split(names, ' ')) {
+    const char* value = std::getenv(std::string(name).c_str());
     if (value != nullptr && *value != '\0') values.emplace_back(value);
   }
   return values;
 }
 
 std::string commit_now() {
-  const auto named = variables({"GITHUB_SHA", "CI_COMMIT_SHA", "BUILDKITE_COMMIT", "GIT_COMMIT"});
+  const auto named = variables("GITHUB_SHA CI_COMMIT_SHA BUILDKITE_COMMIT GIT_COMMIT");
   return named.empty() ? commit_of_repository(repository_root()) : named.front();
 }
 
 /// What stays the same from one attempt of a job to the next.
 std::string job_of_ci() {
-  return fmt::format("{}",
-                     fmt::join(variables({"GITHUB_WORKFLOW_REF",
-                                          "GITHUB_RUN_ID",
-                                          "GITHUB_JOB",
-                                          "CI_PIPELINE_ID",
-                                          "CI_JOB_NAME",
-                                          "BUILDKITE_BUILD_ID",
-                                          "BUILDKITE_STEP_ID"}),
-                               " "));
+  constexpr std::string_view kNames =
+      "GITHUB_WORKFLOW_REF GITHUB_RUN_ID GITHUB_JOB CI_PIPELINE_ID CI_JOB_NAME BUILDKITE_BUILD_ID "
+      "BUILDKITE_STEP_ID";
+  return fmt::format("{}", fmt::join(variables(kNames), " "));
 }
 
 std::string first_line(const std::filesystem::path& file) {

@@ -17,6 +17,7 @@
 #include "core/digest/digest.h"
 #include "core/tensor/content.h"
 #include "core/tensor/tensor_record.h"
+#include "core/text/text.h"
 #include "core/trace/program_records.h"
 #include "core/trace/run_manifest.h"
 
@@ -81,8 +82,9 @@ std::string patterns(const std::vector<std::string>& list) {
   return list.empty() ? "none" : fmt::format("{}", fmt::join(list, ", "));
 }
 
-bool starts_with_any(std::string_view text, std::initializer_list<std::string_view> prefixes) {
-  return std::ranges::any_of(prefixes, [&](std::string_view p) { return text.starts_with(p); });
+bool starts_with_any(std::string_view text, std::string_view prefixes) {
+  return std::ranges::any_of(core::split(prefixes, ' '),
+                             [&](std::string_view prefix) { return text.starts_with(prefix); });
 }
 
 /// What a manifest says of its run beside settings and facts.
@@ -155,15 +157,8 @@ bool is_fact(std::string_view pointer) {
       "device devices mkl onednn openmp cuda cudnn compiler libc blas lapack cpu.cores "
       "cpu.usable_cores";
   return is_word_of(kNames, pointer) || is_symptom(pointer) || pointer.ends_with(".version") ||
-         starts_with_any(pointer,
-                         {core::kSetByProgram,
-                          "libtorch",
-                          "os.",
-                          "cpu.model",
-                          "cpu.microcode",
-                          "gpu",
-                          "npu",
-                          "arch"});
+         pointer.starts_with(core::kSetByProgram) ||
+         starts_with_any(pointer, "libtorch os. cpu.model cpu.microcode gpu npu arch");
 }
 
 }  // namespace
@@ -171,16 +166,9 @@ bool is_fact(std::string_view pointer) {
 DifferenceGroup group_of(const Difference& difference) {
   const std::string_view pointer = difference.pointer;
   const bool is_seed = pointer.starts_with(core::kSetByProgram) && pointer.ends_with("seed");
-  if (!difference.affects_numbers || is_seed ||
-      starts_with_any(pointer,
-                      {"model.",
-                       "program",
-                       core::kUnpinned,
-                       core::kPinned,
-                       "seed",
-                       "generator",
-                       "rng",
-                       "disable_dropout"})) {
+  if (!difference.affects_numbers || is_seed || pointer.starts_with(core::kUnpinned) ||
+      pointer.starts_with(core::kPinned) ||
+      starts_with_any(pointer, "model. program seed generator rng disable_dropout")) {
     return DifferenceGroup::kOther;
   }
   if (is_of_threads(pointer)) return DifferenceGroup::kThreads;
@@ -204,7 +192,7 @@ std::string pointer_of(std::string_view name) {
 /// Whether a configuration of a program has it: the rest the program sets by itself.
 bool is_told_programs(std::string_view pointer) {
   const std::string_view key = pointer.substr(1, pointer.find('/', 1) - 1);
-  return std::ranges::find(configs::kOnlyOfModels, key) == configs::kOnlyOfModels.end();
+  return !is_word_of(configs::kOnlyOfModels, key);
 }
 
 /// As JSON, and as the configuration has it there.
@@ -227,7 +215,7 @@ std::vector<Suspect> configured(const core::RunManifest& baseline,
   std::vector<Suspect> suspects;
   for (const configs::SettingChange& change :
        configs::recorded_changes(baseline.configuration, candidate.configuration)) {
-    const bool is_named = starts_with_any(change.pointer, {"/env/", "/settings/"});
+    const bool is_named = starts_with_any(change.pointer, "/env/ /settings/");
     constexpr std::string_view kOthers =
         "/determinism /grad /threads /interop_threads /optimize_executor";
     if (!is_named && !is_word_of(kOthers, change.pointer)) continue;

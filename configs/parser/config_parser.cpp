@@ -128,7 +128,8 @@ void merge_preset(Json& document, const ParseContext& context) {
   if (!index) return;
   Json preset = Json::parse(detail::builtin_presets()[*index].json);
   if (document.contains("program")) {
-    for (const std::string_view key : kOnlyOfModels) preset.erase(std::string(key));
+    for (const std::string_view key : core::split(kOnlyOfModels, ' '))
+      preset.erase(std::string(key));
   }
   // `"model": "model.pt"` is short for an object, and only objects merge.
   if (document.contains("model") && document["model"].is_string() && preset.contains("model")) {

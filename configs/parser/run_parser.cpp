@@ -123,7 +123,7 @@ void read_program(const Node& node, RunSpec& run) {
 
 /// What a program decides by itself is refused, not passed over.
 void refuse_of_models(const ObjectReader& object) {
-  for (const std::string_view key : kOnlyOfModels) {
+  for (const std::string_view key : core::split(kOnlyOfModels, ' ')) {
     if (!object.has(key)) continue;
     object.refuse(key, "is of a TorchScript model; a program sees to it itself");
   }

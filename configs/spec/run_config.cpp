@@ -5,9 +5,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <string_view>
+
+#include "core/text/text.h"
 
 namespace repro_check::configs {
 namespace {
@@ -17,63 +18,37 @@ bool uses(const CompareSpec& spec, PolicyKind kind) noexcept {
   return spec.policy.kind == kind || std::ranges::any_of(spec.rules, is_it);
 }
 
-struct Pin {
-  const char* name;
-  const char* value;  ///< null = taken away
-};
+// Each `NAME=value`, or the name of a variable that is taken away.
 
 /// A team must not shrink behind the program's back.
-constexpr std::array<Pin, 2> kAlways{{
-    {"MKL_DYNAMIC", "FALSE"},
-    {"OMP_DYNAMIC", "FALSE"},
-}};
+constexpr std::string_view kAlways = "MKL_DYNAMIC=FALSE OMP_DYNAMIC=FALSE";
 
 /// These would override the count asked for, silently or for a part of the libraries.
-constexpr std::array<Pin, 3> kWithThreads{{
-    {"GOTO_NUM_THREADS", nullptr},
-    {"MKL_DOMAIN_NUM_THREADS", nullptr},
-    {"OMP_THREAD_LIMIT", nullptr},
-}};
+constexpr std::string_view kWithThreads =
+    "GOTO_NUM_THREADS MKL_DOMAIN_NUM_THREADS OMP_THREAD_LIMIT";
 
 /// What determinism needs and no setter of LibTorch reaches, on every vendor's device: one
 /// configuration gives the same environment everywhere.
-constexpr std::array<Pin, 27> kUnderDeterminism{{
-    {"ATB_LLM_LCOC_ENABLE", "0"},
-    {"ATB_MATMUL_SHUFFLE_K_ENABLE", "0"},
-    {"CAUSAL_CONV1D_DETERMINISTIC", "1"},
-    {"CLOSE_MATMUL_K_SHIFT", "1"},
-    {"CUBLAS_EMULATE_DOUBLE_PRECISION", nullptr},
-    {"CUBLAS_EMULATE_SINGLE_PRECISION", nullptr},
-    {"CUBLAS_EMULATION_STRATEGY", nullptr},
-    {"CUBLAS_FIXEDPOINT_EMULATION_MANTISSA_BIT_COUNT", nullptr},
-    {"CUBLAS_WORKSPACE_CONFIG", ":4096:8"},
-    {"DNNL_DEFAULT_FPMATH_MODE", nullptr},
-    {"HCCL_DETERMINISTIC", "true"},
-    {"HIPBLASLT_ALLOW_TF32", nullptr},
-    {"LCCL_DETERMINISTIC", "1"},
-    {"MAMBA_DETERMINISTIC", "1"},
-    {"MIOPEN_DEBUG_CONVOLUTION_DETERMINISTIC", "1"},
-    {"MKLDNN_DEFAULT_FPMATH_MODE", nullptr},
-    {"NCCL_ALGO", "Ring"},
-    {"NCCL_COLLNET_ENABLE", "0"},
-    {"NCCL_NVLS_ENABLE", "0"},
-    {"NVIDIA_TF32_OVERRIDE", "0"},
-    {"NVTE_ALLOW_NONDETERMINISTIC_ALGO", "0"},
-    {"ONEDNN_DEFAULT_FPMATH_MODE", nullptr},
-    {"PYTORCH_TUNABLEOP_ENABLED", "0"},
-    {"PYTORCH_TUNABLEOP_FILENAME", nullptr},
-    {"PYTORCH_TUNABLEOP_TUNING", "0"},
-    {"ROCBLAS_DEFAULT_ATOMICS_MODE", "0"},
-    {"TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", nullptr},
-}};
+constexpr std::string_view kUnderDeterminism =
+    "ATB_LLM_LCOC_ENABLE=0 ATB_MATMUL_SHUFFLE_K_ENABLE=0 CAUSAL_CONV1D_DETERMINISTIC=1 "
+    "CLOSE_MATMUL_K_SHIFT=1 CUBLAS_EMULATE_DOUBLE_PRECISION CUBLAS_EMULATE_SINGLE_PRECISION "
+    "CUBLAS_EMULATION_STRATEGY CUBLAS_FIXEDPOINT_EMULATION_MANTISSA_BIT_COUNT "
+    "CUBLAS_WORKSPACE_CONFIG=:4096:8 DNNL_DEFAULT_FPMATH_MODE HCCL_DETERMINISTIC=true "
+    "HIPBLASLT_ALLOW_TF32 LCCL_DETERMINISTIC=1 MAMBA_DETERMINISTIC=1 "
+    "MIOPEN_DEBUG_CONVOLUTION_DETERMINISTIC=1 MKLDNN_DEFAULT_FPMATH_MODE NCCL_ALGO=Ring "
+    "NCCL_COLLNET_ENABLE=0 NCCL_NVLS_ENABLE=0 NVIDIA_TF32_OVERRIDE=0 "
+    "NVTE_ALLOW_NONDETERMINISTIC_ALGO=0 ONEDNN_DEFAULT_FPMATH_MODE PYTORCH_TUNABLEOP_ENABLED=0 "
+    "PYTORCH_TUNABLEOP_FILENAME PYTORCH_TUNABLEOP_TUNING=0 ROCBLAS_DEFAULT_ATOMICS_MODE=0 "
+    "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE";
 
 using Environment = std::map<std::string, std::optional<std::string>>;
 
-template <std::size_t N>
-void pin(const std::array<Pin, N>& pins, Environment& environment) {
-  for (const Pin& entry : pins) {
-    environment[entry.name] =
-        entry.value == nullptr ? std::nullopt : std::optional<std::string>(entry.value);
+void pin(std::string_view pins, Environment& environment) {
+  for (const std::string_view each : core::split(pins, ' ')) {
+    const std::size_t end = each.find('=');
+    std::optional<std::string>& value = environment[std::string(each.substr(0, end))];
+    value.reset();
+    if (end != std::string_view::npos) value = each.substr(end + 1);
   }
 }
 

@@ -168,6 +168,16 @@ std::string tame_json(std::string_view document) {
   return out;
 }
 
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  while (true) {
+    const std::size_t end = text.find(separator);
+    parts.push_back(text.substr(0, end));
+    if (end == std::string_view::npos) return parts;
+    text.remove_prefix(end + 1);
+  }
+}
+
 bool glob_match(std::string_view pattern, std::string_view text) noexcept {
   std::size_t p = 0;
   std::size_t t = 0;

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <vector>
 
 namespace repro_check::core {
 
@@ -50,6 +51,9 @@ constexpr std::string_view word_at(std::string_view words, std::size_t place) no
   for (; place > 0; --place) words.remove_prefix(words.find('|') + 1);
   return words.substr(0, words.find('|'));
 }
+
+/// What stands between separators, one more than there are of these; each may be empty.
+std::vector<std::string_view> split(std::string_view text, char separator);
 
 /// Whether the whole of `text` matches `pattern`: `*` any run of characters, `?` one character, all
 /// else itself. Time is at most proportional to the product of the lengths; nothing recurses.

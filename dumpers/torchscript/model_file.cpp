@@ -5,35 +5,26 @@
 #include <archive_entry.h>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <fstream>
 #include <ios>
 #include <memory>
 
 #include "core/error.h"
+#include "core/text/text.h"
 #include "dumpers/torchscript/failures.h"
 
 namespace repro_check::torchscript {
 namespace {
 
 /// In the order of FileKind.
-constexpr std::array<std::string_view, 15> kKinds{
-    "a TorchScript module",
-    "an eager checkpoint (torch.save)",
-    "a pickle (an eager checkpoint of an old torch.save)",
-    "an ExportedProgram (torch.export.save, .pt2)",
-    "a torch.package archive",
-    "an ExecuTorch program",
-    "an ONNX model",
-    "a safetensors file (weights only)",
-    "an HDF5 file",
-    "a NumPy array (.npy)",
-    "a zip archive of another kind",
-    "a truncated archive",
-    "a text file",
-    "an empty file",
-    "a file of unknown format"};
+constexpr std::string_view kKinds =
+    "a TorchScript module|an eager checkpoint (torch.save)|"
+    "a pickle (an eager checkpoint of an old torch.save)|"
+    "an ExportedProgram (torch.export.save, .pt2)|a torch.package archive|an ExecuTorch program|"
+    "an ONNX model|a safetensors file (weights only)|an HDF5 file|a NumPy array (.npy)|"
+    "a zip archive of another kind|a truncated archive|a text file|an empty file|"
+    "a file of unknown format";
 constexpr std::size_t kHeadSize = 512;
 
 std::string read_head(const std::filesystem::path& file) {
@@ -152,7 +143,7 @@ FileKind identify_file(const std::filesystem::path& file) {
 }
 
 std::string_view describe_kind(FileKind kind) noexcept {
-  return kKinds[static_cast<std::size_t>(kind)];
+  return core::word_at(kKinds, static_cast<std::size_t>(kind));
 }
 
 void require_torchscript(const std::filesystem::path& file) {

@@ -2,6 +2,8 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "core/text/text.h"
 
@@ -64,6 +66,13 @@ TEST_CASE("a pattern made to be slow is not") {
   std::string pattern;
   for (int i = 0; i < 200; ++i) pattern += "*a";
   CHECK_FALSE(glob_match(pattern + "b", std::string(20'000, 'a')));
+}
+
+TEST_CASE("a text is split at every separator") {
+  using Parts = std::vector<std::string_view>;
+  CHECK(split("one", ' ') == Parts{"one"});
+  CHECK(split("a,,b,", ',') == Parts{"a", "", "b", ""});
+  CHECK(split("", ',') == Parts{""});
 }
 
 }  // namespace

@@ -531,23 +531,14 @@ void apply_where_present(std::string_view name, const std::string& value) {
 
 void apply_determinism(core::DeterminismMode mode) {
   apply_where_present("deterministic_algorithms", std::string(core::name_of(mode)));
-  for (const char* name :
-       {"deterministic_fill_uninitialized_memory", "cudnn.deterministic", "mkldnn.deterministic"}) {
-    apply_where_present(name, "on");
-  }
-  for (const char* name : {"cudnn.benchmark",
-                           "tf32.cublas",
-                           "tf32.cudnn",
-                           "tf32.onednn",
-                           "cublas.fp16_reduction",
-                           "cublas.bf16_reduction",
-                           "cublas.fp16_accumulation",
-                           "cpu.fp16_reduction",
-                           "sdp.math_reduction",
-                           "nnpack.enabled",
-                           "native_aot.allow"}) {
-    apply_where_present(name, "off");
-  }
+  constexpr std::string_view kOn =
+      "deterministic_fill_uninitialized_memory cudnn.deterministic mkldnn.deterministic";
+  constexpr std::string_view kOff =
+      "cudnn.benchmark tf32.cublas tf32.cudnn tf32.onednn cublas.fp16_reduction "
+      "cublas.bf16_reduction cublas.fp16_accumulation cpu.fp16_reduction sdp.math_reduction "
+      "nnpack.enabled native_aot.allow";
+  for (const std::string_view name : core::split(kOn, ' ')) apply_where_present(name, "on");
+  for (const std::string_view name : core::split(kOff, ' ')) apply_where_present(name, "off");
 }
 
 void append_variables(std::vector<core::Setting>& settings) {
