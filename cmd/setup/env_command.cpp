@@ -161,9 +161,10 @@ std::vector<EnvironmentFact> facts_of_the_system() {
     }
   }
   facts.push_back({"cpu.online", std::to_string(::sysconf(_SC_NPROCESSORS_ONLN))});
-  for (const core::KnownVariable& variable : core::known_variables()) {
-    const char* value = std::getenv(std::string(variable.name).c_str());
-    if (value != nullptr) facts.push_back({"env." + std::string(variable.name), value});
+  for (const std::string_view each : core::known_variables()) {
+    const std::string name(each);
+    const char* value = std::getenv(name.c_str());
+    if (value != nullptr) facts.push_back({"env." + name, value});
   }
   return facts;
 }

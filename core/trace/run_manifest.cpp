@@ -10,7 +10,6 @@
 #include <cstddef>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <span>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -401,121 +400,36 @@ RunManifest manifest_from_json_text(const std::string& text, const std::string& 
   return manifest;
 }
 
-namespace {
-
-// "No effect" means that a library was seen to read the variable without any change of numbers: a
-// manifest still records it, because that was one machine.
-constexpr auto kVariables = std::to_array<KnownVariable>({
-    {"ATB_LLM_LCOC_ENABLE", "Ascend ATB", "overlaps matmul with communication: order of sums"},
-    {"ATB_MATMUL_SHUFFLE_K_ENABLE", "Ascend ATB", "shuffles the K axis of matmul: order of sums"},
-    {"ATEN_CPU_CAPABILITY",
-     "ATen",
-     "vector width of CPU kernels: norms, softmax, randn, gradients"},
-    {"CAUSAL_CONV1D_DETERMINISTIC", "causal-conv1d", "deterministic backward kernels"},
-    {"CLOSE_MATMUL_K_SHIFT", "Ascend matmul", "1 turns the shifting of the K axis off"},
-    {"CUBLASLT_WORKSPACE_SIZE",
-     "PyTorch CUDA",
-     "workspace that cuBLASLt may choose algorithms for"},
-    {"CUBLAS_EMULATE_DOUBLE_PRECISION", "cuBLAS", "float64 products emulated on tensor cores"},
-    {"CUBLAS_EMULATE_SINGLE_PRECISION", "cuBLAS", "float32 products emulated on tensor cores"},
-    {"CUBLAS_EMULATION_STRATEGY", "cuBLAS", "when emulated products are chosen"},
-    {"CUBLAS_FIXEDPOINT_EMULATION_MANTISSA_BIT_COUNT", "cuBLAS", "mantissa of emulated products"},
-    {"CUBLAS_WORKSPACE_CONFIG", "cuBLAS", "fixed workspace; determinism mode up to 2.9 demands it"},
-    {"CUDA_LAUNCH_BLOCKING", "CUDA", "kernels one at a time; no effect on numbers known"},
-    {"CUDNN_ERRATA_JSON_FILE", "cuDNN", "forbids engines by a file"},
-    {"CUSTOM_MATMUL_SHUFFLE", "Ascend matmul", "shuffles the K axis of matmul: order of sums"},
-    {"DISABLE_ADDMM_CUDA_LT", "PyTorch CUDA", "addmm by cuBLAS instead of cuBLASLt"},
-    {"DNNL_DEFAULT_FPMATH_MODE", "oneDNN", "may lower float32 to bfloat16 where the CPU has it"},
-    {"DNNL_MAX_CPU_ISA", "oneDNN", "instruction set of convolution, LSTM, gelu"},
-    {"DNNL_PRIMITIVE_CACHE_CAPACITY", "oneDNN", "kernel cache; no effect on numbers known"},
-    {"FBGEMM_ENABLE_AVX512_256", "FBGEMM", "vector width of quantised and embedding_bag kernels"},
-    {"FBGEMM_ENABLE_INSTRUCTIONS", "FBGEMM", "instruction set of quantised, embedding_bag kernels"},
-    {"FBGEMM_NO_ASMJIT", "FBGEMM", "generated kernels off: other quantised, embedding_bag kernels"},
-    {"GOMP_CPU_AFFINITY", "libgomp", "where threads run"},
-    {"GOTO_NUM_THREADS", "OpenBLAS", "threads of products, where OPENBLAS_NUM_THREADS is not set"},
-    {"GRAPH_SDPA_FORCE_PRIMITIVE", "oneDNN", "which kernel computes attention"},
-    {"HCCL_DETERMINISTIC", "Ascend HCCL", "order of reductions between devices"},
-    {"HIPBLASLT_ALLOW_TF32", "PyTorch ROCm", "TF32 in hipBLASLt products"},
-    {"LCCL_DETERMINISTIC", "Ascend LCCL", "order of reductions between devices"},
-    {"LRU_CACHE_CAPACITY", "oneDNN", "kernel cache; no effect on numbers known"},
-    {"MAMBA_DETERMINISTIC", "Mamba", "deterministic backward kernels"},
-    {"MIOPEN_DEBUG_CONVOLUTION_DETERMINISTIC",
-     "MIOpen",
-     "1 drops solvers that are not deterministic"},
-    {"MIOPEN_FIND_ENFORCE", "MIOpen", "when solvers are searched for by timing"},
-    {"MIOPEN_FIND_MODE", "MIOpen", "how solvers are searched for by timing"},
-    {"MKLDNN_DEFAULT_FPMATH_MODE", "oneDNN", "may lower float32 to bfloat16 where the CPU has it"},
-    {"MKLDNN_MAX_CPU_ISA", "oneDNN", "instruction set of convolution, LSTM, gelu"},
-    {"MKLDNN_PRIMITIVE_CACHE_CAPACITY", "oneDNN", "kernel cache; no effect on numbers known"},
-    {"MKL_CBWR", "MKL", "code branch of products and LAPACK; STRICT: same for any thread count"},
-    {"MKL_DEBUG_CPU_TYPE", "MKL", "instruction set, in MKL up to 2020.0"},
-    {"MKL_DISABLE_FAST_MM", "MKL", "memory manager; alignment of its buffers"},
-    {"MKL_DOMAIN_NUM_THREADS", "MKL", "threads of one domain only, over MKL_NUM_THREADS"},
-    {"MKL_DYNAMIC", "MKL", "TRUE lets MKL take fewer threads than asked"},
-    {"MKL_ENABLE_INSTRUCTIONS", "MKL", "highest instruction set; no effect seen"},
-    {"MKL_FAST_MEMORY_LIMIT", "MKL", "memory manager; alignment of its buffers"},
-    {"MKL_NUM_STRIPES", "MKL", "how a product is divided among threads"},
-    {"MKL_NUM_THREADS", "MKL, ATen", "threads; wins over OMP_NUM_THREADS for LibTorch as well"},
-    {"NCCL_ALGO", "NCCL, RCCL", "order of reductions between devices"},
-    {"NCCL_COLLNET_ENABLE", "NCCL, RCCL", "reductions inside the network"},
-    {"NCCL_MAX_NCHANNELS", "NCCL, RCCL", "how reductions are divided"},
-    {"NCCL_MIN_NCHANNELS", "NCCL, RCCL", "how reductions are divided"},
-    {"NCCL_NTHREADS", "NCCL, RCCL", "how reductions are divided"},
-    {"NCCL_NVLS_ENABLE", "NCCL", "reductions inside the NVLink switch"},
-    {"NCCL_PROTO", "NCCL, RCCL", "order of reductions between devices"},
-    {"NVIDIA_TF32_OVERRIDE", "cuBLAS, cuDNN", "0 or 1: TF32 off or on, over every call"},
-    {"NVTE_ALLOW_NONDETERMINISTIC_ALGO", "Transformer Engine", "0 forbids unordered attention"},
-    {"OMP_DYNAMIC", "libgomp", "TRUE lets a team be smaller than asked"},
-    {"OMP_NUM_THREADS", "libgomp, ATen", "threads, and with them the order of sums"},
-    {"OMP_PLACES", "libgomp", "where threads run"},
-    {"OMP_PROC_BIND", "libgomp", "where threads run"},
-    {"OMP_SCHEDULE", "libgomp", "division of loops that ask for it at run time"},
-    {"OMP_THREAD_LIMIT",
-     "libgomp",
-     "shrinks a team silently: LibTorch still reports what was asked"},
-    {"OMP_WAIT_POLICY", "libgomp", "how idle threads wait; no effect on numbers known"},
-    {"ONEDNN_DEFAULT_FPMATH_MODE", "oneDNN", "may lower float32 to bfloat16 where the CPU has it"},
-    {"ONEDNN_MAX_CPU_ISA", "oneDNN", "instruction set of convolution, LSTM, gelu"},
-    {"ONEDNN_PRIMITIVE_CACHE_CAPACITY", "oneDNN", "kernel cache; no effect on numbers known"},
-    {"OPENBLAS_CORETYPE", "OpenBLAS", "which kernels compute products"},
-    {"OPENBLAS_NUM_THREADS", "OpenBLAS", "threads of products, where LibTorch links OpenBLAS"},
-    {"PYTHONHASHSEED", "Python", "order of sets in a script; LibTorch does not read it"},
-    {"PYTORCH_JIT_ENABLE_NVFUSER", "TorchScript 1.13", "fusion on CUDA: rewritten arithmetic"},
-    {"PYTORCH_MIOPEN_SUGGEST_NHWC", "PyTorch ROCm", "memory layout, and with it the kernel"},
-    {"PYTORCH_NVFUSER_DISABLE", "TorchScript 1.13", "operators kept out of fusion on CUDA"},
-    {"PYTORCH_TENSOREXPR", "TorchScript", "fusion: rewritten arithmetic after the first runs"},
-    {"PYTORCH_TENSOREXPR_DONT_FUSE", "TorchScript", "operators kept out of fusion"},
-    {"PYTORCH_TUNABLEOP_ENABLED", "PyTorch CUDA, ROCm", "products chosen by timing"},
-    {"PYTORCH_TUNABLEOP_FILENAME", "PyTorch CUDA, ROCm", "file with earlier choices of products"},
-    {"PYTORCH_TUNABLEOP_TUNING", "PyTorch CUDA, ROCm", "whether unknown products are timed"},
-    {"ROCBLAS_DEFAULT_ATOMICS_MODE", "rocBLAS", "0 forbids products that sum by atomics"},
-    {"ROCBLAS_USE_HIPBLASLT", "rocBLAS", "which library computes products"},
-    {"TF_CUDNN_DETERMINISTIC", "TensorFlow", "deterministic cuDNN; LibTorch does not read it"},
-    {"TF_DETERMINISTIC_OPS", "TensorFlow", "deterministic kernels; LibTorch does not read it"},
-    {"TF_ENABLE_ONEDNN_OPTS", "TensorFlow", "oneDNN kernels; LibTorch does not read it"},
-    {"TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "ATen", "1 turns TF32 in products on"},
-    {"TORCH_BLAS_PREFER_CUBLASLT", "ATen", "which library computes products on CUDA"},
-    {"TORCH_CUBLASLT_UNIFIED_WORKSPACE", "PyTorch CUDA", "workspace cuBLASLt may choose for"},
-    {"TORCH_CUBLAS_WORKSPACE_CACHE", "PyTorch CUDA", "workspace cuBLAS may choose for"},
-    {"TORCH_CUDNN_SDPA_DEPRIORITIZED", "PyTorch CUDA", "which kernel computes attention"},
-    {"TORCH_CUDNN_USE_HEURISTIC_MODE_B", "PyTorch CUDA", "how cuDNN engines are chosen"},
-    {"TORCH_CUDNN_V8_API_DISABLED", "PyTorch CUDA 2", "how cuDNN engines are chosen"},
-    {"TORCH_CUDNN_V8_API_ENABLED", "PyTorch CUDA 1.13", "how cuDNN engines are chosen"},
-    {"TORCH_JIT_DISABLE_NEW_EXECUTOR", "TorchScript", "the profiling executor, and with it fusion"},
-    {"TORCH_LINALG_PREFER_CUSOLVER", "ATen", "which library does linear algebra on CUDA"},
-    {"TORCH_LINALG_PREFER_HIPSOLVER", "ATen", "which library does linear algebra on ROCm"},
-    {"TORCH_LINEAR_FLATTEN_3D", "ATen", "which kernel computes a linear layer"},
-    {"TORCH_MKLDNN_MATMUL_MIN_DIM", "ATen", "from which size on oneDNN computes products"},
-    {"TORCH_MKLDNN_MATMUL_MIN_SIZE", "ATen", "from which size on oneDNN computes products"},
-    {"TORCH_ROCM_FA_PREFER_CK", "ATen", "which kernel computes attention on ROCm"},
-    {"XLA_FLAGS", "XLA", "--xla_gpu_deterministic_ops and the like"},
-});
-
-static_assert(std::ranges::is_sorted(kVariables, {}, &KnownVariable::name),
-              "a manifest lists them by name");
-
-}  // namespace
-
-std::span<const KnownVariable> known_variables() noexcept { return kVariables; }
+std::vector<std::string_view> known_variables() {
+  constexpr std::string_view kSorted =
+      "ATB_LLM_LCOC_ENABLE ATB_MATMUL_SHUFFLE_K_ENABLE ATEN_CPU_CAPABILITY "
+      "CAUSAL_CONV1D_DETERMINISTIC CLOSE_MATMUL_K_SHIFT CUBLASLT_WORKSPACE_SIZE "
+      "CUBLAS_EMULATE_DOUBLE_PRECISION CUBLAS_EMULATE_SINGLE_PRECISION CUBLAS_EMULATION_STRATEGY "
+      "CUBLAS_FIXEDPOINT_EMULATION_MANTISSA_BIT_COUNT CUBLAS_WORKSPACE_CONFIG CUDA_LAUNCH_BLOCKING "
+      "CUDNN_ERRATA_JSON_FILE CUSTOM_MATMUL_SHUFFLE DISABLE_ADDMM_CUDA_LT DNNL_DEFAULT_FPMATH_MODE "
+      "DNNL_MAX_CPU_ISA DNNL_PRIMITIVE_CACHE_CAPACITY FBGEMM_ENABLE_AVX512_256 "
+      "FBGEMM_ENABLE_INSTRUCTIONS FBGEMM_NO_ASMJIT GOMP_CPU_AFFINITY GOTO_NUM_THREADS "
+      "GRAPH_SDPA_FORCE_PRIMITIVE HCCL_DETERMINISTIC HIPBLASLT_ALLOW_TF32 LCCL_DETERMINISTIC "
+      "LRU_CACHE_CAPACITY MAMBA_DETERMINISTIC MIOPEN_DEBUG_CONVOLUTION_DETERMINISTIC "
+      "MIOPEN_FIND_ENFORCE MIOPEN_FIND_MODE MKLDNN_DEFAULT_FPMATH_MODE MKLDNN_MAX_CPU_ISA "
+      "MKLDNN_PRIMITIVE_CACHE_CAPACITY MKL_CBWR MKL_DEBUG_CPU_TYPE MKL_DISABLE_FAST_MM "
+      "MKL_DOMAIN_NUM_THREADS MKL_DYNAMIC MKL_ENABLE_INSTRUCTIONS MKL_FAST_MEMORY_LIMIT "
+      "MKL_NUM_STRIPES MKL_NUM_THREADS NCCL_ALGO NCCL_COLLNET_ENABLE NCCL_MAX_NCHANNELS "
+      "NCCL_MIN_NCHANNELS NCCL_NTHREADS NCCL_NVLS_ENABLE NCCL_PROTO NVIDIA_TF32_OVERRIDE "
+      "NVTE_ALLOW_NONDETERMINISTIC_ALGO OMP_DYNAMIC OMP_NUM_THREADS OMP_PLACES OMP_PROC_BIND "
+      "OMP_SCHEDULE OMP_THREAD_LIMIT OMP_WAIT_POLICY ONEDNN_DEFAULT_FPMATH_MODE ONEDNN_MAX_CPU_ISA "
+      "ONEDNN_PRIMITIVE_CACHE_CAPACITY OPENBLAS_CORETYPE OPENBLAS_NUM_THREADS PYTHONHASHSEED "
+      "PYTORCH_JIT_ENABLE_NVFUSER PYTORCH_MIOPEN_SUGGEST_NHWC PYTORCH_NVFUSER_DISABLE "
+      "PYTORCH_TENSOREXPR PYTORCH_TENSOREXPR_DONT_FUSE PYTORCH_TUNABLEOP_ENABLED "
+      "PYTORCH_TUNABLEOP_FILENAME PYTORCH_TUNABLEOP_TUNING ROCBLAS_DEFAULT_ATOMICS_MODE "
+      "ROCBLAS_USE_HIPBLASLT TF_CUDNN_DETERMINISTIC TF_DETERMINISTIC_OPS TF_ENABLE_ONEDNN_OPTS "
+      "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE TORCH_BLAS_PREFER_CUBLASLT "
+      "TORCH_CUBLASLT_UNIFIED_WORKSPACE TORCH_CUBLAS_WORKSPACE_CACHE "
+      "TORCH_CUDNN_SDPA_DEPRIORITIZED TORCH_CUDNN_USE_HEURISTIC_MODE_B TORCH_CUDNN_V8_API_DISABLED "
+      "TORCH_CUDNN_V8_API_ENABLED TORCH_JIT_DISABLE_NEW_EXECUTOR TORCH_LINALG_PREFER_CUSOLVER "
+      "TORCH_LINALG_PREFER_HIPSOLVER TORCH_LINEAR_FLATTEN_3D TORCH_MKLDNN_MATMUL_MIN_DIM "
+      "TORCH_MKLDNN_MATMUL_MIN_SIZE TORCH_ROCM_FA_PREFER_CK XLA_FLAGS";
+  return split(kSorted, ' ');
+}
 
 }  // namespace repro_check::core

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -213,14 +212,9 @@ inline std::string text_or_empty(const std::string* text) {
   return text == nullptr ? std::string() : *text;
 }
 
-/// An environment variable that can change the numbers a model gives.
-struct KnownVariable {
-  std::string_view name;
-  std::string_view reader;  ///< `libgomp`, `MKL`, `ATen`, `oneDNN`, `cuBLAS`, ...
-  std::string_view effect;  ///< one line: what it changes
-};
-
-/// Every variable that is recorded in a manifest whether set or not, sorted by name.
-std::span<const KnownVariable> known_variables() noexcept;
+/// The environment variables that can change the numbers a model gives, sorted: a manifest records
+/// each, set or not. Of some it is only known that a library reads them: a change of numbers was
+/// not seen, on one machine.
+std::vector<std::string_view> known_variables();
 
 }  // namespace repro_check::core

@@ -13,15 +13,12 @@ TEST_CASE("names are valid, sorted and there once") {
   const auto variables = known_variables();
   REQUIRE(variables.size() > 90);
   for (std::size_t i = 0; i < variables.size(); ++i) {
-    const KnownVariable& variable = variables[i];
-    CAPTURE(variable.name);
-    CHECK_FALSE(variable.name.empty());
-    CHECK(variable.name.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") ==
+    const std::string_view name = variables[i];
+    CAPTURE(name);
+    CHECK_FALSE(name.empty());
+    CHECK(name.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") ==
           std::string_view::npos);
-    CHECK_FALSE(variable.reader.empty());
-    CHECK_FALSE(variable.effect.empty());
-    CHECK(variable.effect.find('\n') == std::string_view::npos);
-    if (i > 0) CHECK(variables[i - 1].name < variable.name);
+    if (i > 0) CHECK(variables[i - 1] < name);
   }
 }
 
@@ -36,7 +33,7 @@ TEST_CASE("the ones that change numbers most often are there") {
                                       "ONEDNN_MAX_CPU_ISA",
                                       "PYTHONHASHSEED"}) {
     CAPTURE(name);
-    CHECK(std::ranges::count(known_variables(), name, &KnownVariable::name) == 1);
+    CHECK(std::ranges::count(known_variables(), name) == 1);
   }
 }
 

@@ -542,10 +542,10 @@ void apply_determinism(core::DeterminismMode mode) {
 }
 
 void append_variables(std::vector<core::Setting>& settings) {
-  for (const core::KnownVariable& variable : core::known_variables()) {
-    const char* value = std::getenv(std::string(variable.name).c_str());
+  for (const std::string_view name : core::known_variables()) {
+    const char* value = std::getenv(std::string(name).c_str());
     const std::string text = value != nullptr ? value : "unset";
-    settings.push_back({fmt::format("env.{}", variable.name), text, text});
+    settings.push_back({fmt::format("env.{}", name), text, text});
   }
 }
 

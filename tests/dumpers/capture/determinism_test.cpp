@@ -10,6 +10,8 @@
 #include <cstdlib>
 #include <map>
 #include <set>
+#include <string>
+#include <string_view>
 
 #include "core/error.h"
 #include "core/trace/run_manifest.h"
@@ -282,10 +284,10 @@ DOCTEST_TEST_CASE(
 DOCTEST_TEST_CASE("every known variable is among the settings") {
   const DeterminismPin pin(PinRequest{});
   DOCTEST_CHECK(!core::known_variables().empty());
-  for (const core::KnownVariable& variable : core::known_variables()) {
-    const char* value = std::getenv(std::string(variable.name).c_str());
-    DOCTEST_CHECK(used(pin, "env." + std::string(variable.name)) ==
-                  (value != nullptr ? value : "unset"));
+  for (const std::string_view each : core::known_variables()) {
+    const std::string name(each);
+    const char* value = std::getenv(name.c_str());
+    DOCTEST_CHECK(used(pin, "env." + name) == (value != nullptr ? value : "unset"));
   }
 }
 
