@@ -4,13 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <concepts>
 #include <cstddef>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -69,116 +67,66 @@ Json real_to_json(double value) {
 /// has something to say.
 enum class Presence { kAlways, kLater, kRare };
 
-template <typename Owner, typename Member>
-struct Field {
-  const char* name;
-  Member Owner::*member;
-  Presence presence = Presence::kAlways;
-};
-template <typename Owner, typename Member>
-Field(const char*, Member Owner::*) -> Field<Owner, Member>;
-template <typename Owner, typename Member>
-Field(const char*, Member Owner::*, Presence) -> Field<Owner, Member>;
+/// A Type, or a const one.
+template <typename T, typename Type>
+concept Of = std::same_as<std::remove_const_t<T>, Type>;
 
-// What a manifest and its parts consist of, once for writing and reading.
+// What a manifest and its parts consist of, once for writing and reading: a form `f` takes one
+// field of `it` after another.
+#define FIELD(name) (#name, it.name)
+#define LATER(name) (#name, it.name, Presence::kLater)
+#define RARE(name) (#name, it.name, Presence::kRare)
 
-constexpr auto fields_of(const Setting& /*type*/) {
-  return std::tuple(Field{"name", &Setting::name},
-                    Field{"found", &Setting::found},
-                    Field{"used", &Setting::used});
+void fields(const auto& f, Of<Setting> auto& it) { f FIELD(name) FIELD(found) FIELD(used); }
+
+void fields(const auto& f, Of<EnvironmentFact> auto& it) { f FIELD(name) FIELD(value); }
+
+void fields(const auto& f, Of<NamedTensor> auto& it) {
+  f FIELD(kind) FIELD(name) FIELD(dtype) FIELD(shape) FIELD(digest);
 }
 
-constexpr auto fields_of(const EnvironmentFact& /*type*/) {
-  return std::tuple(Field{"name", &EnvironmentFact::name}, Field{"value", &EnvironmentFact::value});
+void fields(const auto& f, Of<PartialTrace> auto& it) {
+  f FIELD(reason) FIELD(last) FIELD(last_operator) FIELD(unfinished) FIELD(lost_contents);
 }
 
-constexpr auto fields_of(const NamedTensor& /*type*/) {
-  return std::tuple(Field{"kind", &NamedTensor::kind},
-                    Field{"name", &NamedTensor::name},
-                    Field{"dtype", &NamedTensor::dtype},
-                    Field{"shape", &NamedTensor::shape},
-                    Field{"digest", &NamedTensor::digest});
+void fields(const auto& f, Of<TraceReference> auto& it) {
+  f FIELD(run_name) FIELD(index_digest) FIELD(contents) FIELD(bytes);
 }
 
-constexpr auto fields_of(const PartialTrace& /*type*/) {
-  return std::tuple(Field{"reason", &PartialTrace::reason},
-                    Field{"last", &PartialTrace::last},
-                    Field{"last_operator", &PartialTrace::last_operator},
-                    Field{"unfinished", &PartialTrace::unfinished},
-                    Field{"lost_contents", &PartialTrace::lost_contents});
+void fields(const auto& f, Of<TraceSummary> auto& it) {
+  f FIELD(operators) FIELD(tensors) FIELD(contents) FIELD(stored_bytes) FIELD(substitutions);
+  f FIELD(drawing_operators) FIELD(level) FIELD(depth) FIELD(include) FIELD(exclude);
+  f FIELD(digest_algorithm) LATER(io) FIELD(index_digest);  // `io` since 1.1, as the next ones
+  f RARE(bytes_limit_reached_at) RARE(partial) RARE(keep_ops);
+  f RARE(slices) RARE(reference);               // since 1.2
+  f RARE(returned) RARE(only) RARE(optimizer);  // since 1.3
 }
 
-constexpr auto fields_of(const TraceReference& /*type*/) {
-  return std::tuple(Field{"run_name", &TraceReference::run_name},
-                    Field{"index_digest", &TraceReference::index_digest},
-                    Field{"contents", &TraceReference::contents},
-                    Field{"bytes", &TraceReference::bytes});
-}
-
-constexpr auto fields_of(const TraceSummary& /*type*/) {
-  return std::tuple(
-      Field{"operators", &TraceSummary::operators},
-      Field{"tensors", &TraceSummary::tensors},
-      Field{"contents", &TraceSummary::contents},
-      Field{"stored_bytes", &TraceSummary::stored_bytes},
-      Field{"substitutions", &TraceSummary::substitutions},
-      Field{"drawing_operators", &TraceSummary::drawing_operators},
-      Field{"level", &TraceSummary::level},
-      Field{"depth", &TraceSummary::depth},
-      Field{"include", &TraceSummary::include},
-      Field{"exclude", &TraceSummary::exclude},
-      Field{"digest_algorithm", &TraceSummary::digest_algorithm},
-      Field{"io", &TraceSummary::io, Presence::kLater},  // since 1.1
-      Field{"index_digest", &TraceSummary::index_digest},
-      Field{"bytes_limit_reached_at",
-            &TraceSummary::bytes_limit_reached_at,
-            Presence::kRare},  // since 1.1, as what follows
-      Field{"partial", &TraceSummary::partial, Presence::kRare},
-      Field{"keep_ops", &TraceSummary::keep_ops, Presence::kRare},
-      Field{"slices", &TraceSummary::slices, Presence::kRare},  // since 1.2, as what follows
-      Field{"reference", &TraceSummary::reference, Presence::kRare},
-      Field{"returned", &TraceSummary::returned, Presence::kRare},  // since 1.3, as what follows
-      Field{"only", &TraceSummary::only, Presence::kRare},
-      Field{"optimizer", &TraceSummary::optimizer, Presence::kRare});
-}
-
-constexpr auto fields_of(const RunManifest& /*type*/) {
-  return std::tuple(Field{"tool_version", &RunManifest::tool_version},
-                    Field{"run_name", &RunManifest::run_name},
-                    Field{"created", &RunManifest::created},
-                    Field{"model_path", &RunManifest::model_path},
-                    Field{"model_method", &RunManifest::model_method},
-                    Field{"model_digest", &RunManifest::model_digest},
-                    Field{"seed", &RunManifest::seed},
-                    Field{"device", &RunManifest::device},
-                    Field{"determinism", &RunManifest::determinism},
-                    Field{"disable_dropout", &RunManifest::disable_dropout},
-                    Field{"rng", &RunManifest::rng},
-                    Field{"grad", &RunManifest::grad},
-                    Field{"seconds", &RunManifest::seconds},
-                    Field{"load_seconds", &RunManifest::load_seconds},
-                    Field{"trace", &RunManifest::trace},
-                    Field{"warnings", &RunManifest::warnings},
-                    Field{"settings", &RunManifest::settings},
-                    Field{"environment", &RunManifest::environment},
-                    Field{"named_tensors", &RunManifest::named_tensors},
-                    Field{"configuration", &RunManifest::configuration});
+void fields(const auto& f, Of<RunManifest> auto& it) {
+  f FIELD(tool_version) FIELD(run_name) FIELD(created) FIELD(model_path) FIELD(model_method);
+  f FIELD(model_digest) FIELD(seed) FIELD(device) FIELD(determinism) FIELD(disable_dropout);
+  f FIELD(rng) FIELD(grad) FIELD(seconds) FIELD(load_seconds) FIELD(trace) FIELD(warnings);
+  f FIELD(settings) FIELD(environment) FIELD(named_tensors) FIELD(configuration);
 }
 
 template <typename T>
 Json json_of(const T& member);
 
-template <typename Item>
-void write_fields(Json& json, const Item& item) {
-  const auto write = [&](const auto& field) {
-    const auto& member = item.*field.member;
-    if constexpr (std::equality_comparable<std::decay_t<decltype(member)>>) {
-      if (field.presence == Presence::kRare && member == std::decay_t<decltype(member)>{}) return;
+/// Puts fields into an object.
+struct Writer {
+  Json& json;
+
+  template <typename T>
+  const Writer& operator()(const char* name,
+                           const T& member,
+                           Presence presence = Presence::kAlways) const {
+    if constexpr (std::equality_comparable<T>) {
+      if (presence == Presence::kRare && member == T{}) return *this;
     }
-    json[field.name] = json_of(member);
-  };
-  std::apply([&](const auto&... all) { (write(all), ...); }, fields_of(item));
-}
+    json[name] = json_of(member);
+    return *this;
+  }
+};
 
 template <typename T>
 Json json_of(const T& member) {
@@ -202,7 +150,7 @@ Json json_of(const T& member) {
     return array;
   } else {
     Json object = Json::object();
-    write_fields(object, member);
+    fields(Writer{object}, member);
     return object;
   }
 }
@@ -316,12 +264,13 @@ class Node {
   }
   template <typename Item>
   void read(Item& into) const {
-    const auto read_field = [&](const auto& wanted) {
-      const bool may_lack = wanted.presence != Presence::kAlways;
-      if (may_lack && json_.is_object() && !json_.contains(wanted.name)) return;
-      field(wanted.name).read(into.*wanted.member);
-    };
-    std::apply([&](const auto&... all) { (read_field(all), ...); }, fields_of(into));
+    fields(*this, into);
+  }
+  template <typename T>
+  const Node& operator()(const char* name, T& into, Presence presence = Presence::kAlways) const {
+    const bool may_lack = presence != Presence::kAlways && json_.is_object();
+    if (!may_lack || json_.contains(name)) field(name).read(into);
+    return *this;
   }
 
  private:
@@ -375,7 +324,7 @@ Digest check_digest(const Node& root, const std::string& text) {
 std::string to_json_text(const RunManifest& manifest) {
   Json json{{"format", kDumpFormatName},
             {"version", fmt::format("{}.{}", kDumpFormatMajor, kDumpFormatMinor)}};
-  write_fields(json, manifest);
+  fields(Writer{json}, manifest);
   json[kDigestField] = std::string(kDigestText, '0');
   std::string text = tame_json(json.dump(1, ' ', false, Json::error_handler_t::replace)) + "\n";
   const std::size_t digest_at = text.rfind(std::string(kDigestText, '0'));
