@@ -101,13 +101,6 @@ std::string fact(const std::string& name) {
   return "unknown";
 }
 
-core::GradMode grad_mode(const std::string& name) {
-  for (const auto mode : {core::GradMode::kEnabled, core::GradMode::kInference}) {
-    if (core::name_of(mode) == name) return mode;
-  }
-  return core::GradMode::kDisabled;
-}
-
 /// Whether this process can have the setting.
 bool can_be_set(const std::string& name, const std::string& value) {
   try {
@@ -126,7 +119,8 @@ capture::PinRequest recorded_pins(const core::RunManifest& manifest,
   std::map<std::string, std::string> now;
   for (const core::EnvironmentFact& fact : capture::read_settings()) now[fact.name] = fact.value;
   capture::PinRequest request;
-  request.grad = grad_mode(manifest.grad);
+  request.grad =
+      core::parse_name<core::GradMode>(manifest.grad).value_or(core::GradMode::kDisabled);
   for (const core::Setting& setting : manifest.settings) {
     const auto here = now.find(setting.name);
     const bool elsewhere = setting.name == "grad_mode" || setting.name == "threads.inter_op" ||

@@ -11,6 +11,7 @@
 
 #include "configs/parser/config_parser.h"
 #include "core/tensor/dtype.h"
+#include "core/trace/run_manifest.h"
 
 namespace repro_check::comparators {
 namespace {
@@ -263,12 +264,7 @@ std::string describe_policy(const configs::CompareSpec& spec) {
 }
 
 std::optional<PolicyKind> described_policy(std::string_view text) {
-  const std::string_view name = text.substr(0, text.find_first_of(", "));
-  for (PolicyKind kind = PolicyKind::kBitwise; kind <= PolicyKind::kIgnore;
-       kind = static_cast<PolicyKind>(static_cast<int>(kind) + 1)) {
-    if (configs::name_of(kind) == name) return kind;
-  }
-  return std::nullopt;
+  return core::parse_name<PolicyKind>(text.substr(0, text.find_first_of(", ")));
 }
 
 }  // namespace repro_check::comparators

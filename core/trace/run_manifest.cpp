@@ -231,14 +231,9 @@ class Node {
   void read(NamedTensorKind& into) const {
     std::string text;
     read(text);
-    using enum NamedTensorKind;
-    for (const NamedTensorKind kind : {kInput, kParameter, kBuffer}) {
-      if (name_of(kind) == text) {
-        into = kind;
-        return;
-      }
-    }
-    throw damaged("must be \"input\", \"parameter\" or \"buffer\"");
+    const auto kind = parse_name<NamedTensorKind>(text);
+    if (!kind) throw damaged("must be \"input\", \"parameter\" or \"buffer\"");
+    into = *kind;
   }
   template <typename Item>
   void read(std::vector<Item>& into) const {

@@ -11,6 +11,7 @@
 
 #include "core/digest/digest.h"
 #include "core/tensor/dtype.h"
+#include "core/text/text.h"
 
 namespace repro_check::core {
 
@@ -43,6 +44,15 @@ constexpr std::string_view name_of(Enum value) noexcept {
     words.remove_prefix(words.find(' ') + 1);
   }
   return words.substr(0, words.find(' '));
+}
+
+/// The enumerator of which this is the name.
+template <typename Enum>
+std::optional<Enum> parse_name(std::string_view name) {
+  const std::vector<std::string_view> words = split(words_of(Enum{}), ' ');
+  const auto found = std::ranges::find(words, name);
+  return found == words.end() ? std::nullopt
+                              : std::optional(static_cast<Enum>(found - words.begin()));
 }
 
 enum class DeterminismMode { kOff, kWarn, kError };

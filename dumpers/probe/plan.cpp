@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dumpers/probe/plan.h"
 
-#include <algorithm>
-#include <initializer_list>
 #include <nlohmann/json.hpp>
 
 #include "core/digest/digest.h"
@@ -13,12 +11,9 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// The one of `choices` that has this name.
-template <typename Choice>
-Choice named(const std::string& name, std::initializer_list<Choice> choices) {
-  for (const Choice choice : choices) {
-    if (core::name_of(choice) == name) return choice;
-  }
+template <typename Enum>
+Enum named(const std::string& name) {
+  if (const auto known = core::parse_name<Enum>(name)) return *known;
   throw core::usage_error("nothing is called \"" + name + "\"");
 }
 
@@ -29,13 +24,11 @@ core::OpRanges ranges_of(const Json& list) {
 }
 
 capture::CaptureOptions options_of(const Json& plan) {
-  using Level = core::DumpLevel;
-  using Depth = core::DumpDepth;
   capture::CaptureOptions options;
-  options.level = named(plan.at("level"), {Level::kDigest, Level::kStats, Level::kTensor});
-  options.depth = named(plan.at("depth"), {Depth::kTop, Depth::kLeaf, Depth::kAll});
+  options.level = named<core::DumpLevel>(plan.at("level"));
+  options.depth = named<core::DumpDepth>(plan.at("depth"));
   options.disable_dropout = plan.at("disable_dropout");
-  options.rng = named(plan.at("rng"), {core::RngMode::kDevice, core::RngMode::kHost});
+  options.rng = named<core::RngMode>(plan.at("rng"));
   if (plan.at("seed").is_number()) options.seed = plan.at("seed");
   options.unseen_writes = true;
   options.include = plan.at("include");
@@ -85,7 +78,6 @@ core::RunManifest manifest_of(const Json& plan) {
 }  // namespace
 
 Plan plan_from_json_text(const std::string& text) {
-  using Mode = core::DeterminismMode;
   const Json document = Json::parse(text);
   Plan plan{options_of(document),
             {ranges_of(document.at("steps")),
@@ -93,7 +85,7 @@ Plan plan_from_json_text(const std::string& text) {
              document.at("first_ops"),
              optimizer_of(document) == core::kOptimizerState,
              ranges_of(document.at("open_steps"))},
-            named(document.at("determinism"), {Mode::kOff, Mode::kWarn, Mode::kError}),
+            named<core::DeterminismMode>(document.at("determinism")),
             document.at("workers"),
             document.at("bare"),
             std::nullopt,

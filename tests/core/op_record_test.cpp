@@ -46,6 +46,8 @@ TEST_CASE("names") {
   CHECK(name_of(GradMode::kInference) == "inference");
   CHECK(name_of(DumpLevel::kStats) == "stats");
   CHECK(name_of(DumpDepth::kLeaf) == "leaf");
+  CHECK(parse_name<DumpDepth>("all") == DumpDepth::kAll);
+  CHECK_FALSE(parse_name<DumpDepth>("al"));
 }
 
 TEST_CASE("content is named by digest, dtype and shape") {
