@@ -39,7 +39,6 @@ using Vector = typename VectorOf<Element, kBytes>::Type;
 
 using Doubles = Vector<double>;
 using Longs = Vector<std::int64_t>;
-using ULongs = Vector<std::uint64_t>;
 /// Of as many lanes as Doubles.
 using Floats = Vector<float, kVectorBytes / 2>;
 using Ints = Vector<std::int32_t, kVectorBytes / 2>;

@@ -88,11 +88,6 @@ NonFinite count(const Spelling& spelling, std::span<const std::byte> bytes) noex
 
 }  // namespace
 
-NonFinite count_non_finite(Dtype dtype, std::span<const std::byte> content) noexcept {
-  const Spelling spelling = spelling_of(dtype);
-  return spelling.odd.width == 0 ? NonFinite{} : count(spelling, content);
-}
-
 CountedLeaf count_leaf(Dtype dtype, std::span<const std::byte> leaf) noexcept {
   const Spelling spelling = spelling_of(dtype);
   if (spelling.odd.width == 0) return {digest_leaf(leaf), {}};

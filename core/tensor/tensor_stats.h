@@ -19,19 +19,15 @@ struct Spelling {
 };
 Spelling spelling_of(Dtype dtype) noexcept;
 
-/// By the bits of every element: what the processor does with subnormal numbers is no matter. A
-/// dtype without NaN and infinities (integers, bool, quantised ones, float4) has none.
-/// @param content  whole elements, of any alignment
-NonFinite count_non_finite(Dtype dtype, std::span<const std::byte> content) noexcept;
-
 struct CountedLeaf {
   Digest digest;
   NonFinite counts;
 };
 
 /// Digest and counts in one walk through memory: what is hashed is looked at while it is in the
-/// cache.
-/// @param leaf  as digest_leaf() takes it
+/// cache. By the bits of every element: what the processor does with subnormal numbers is no
+/// matter. A dtype without NaN and infinities (integers, bool, quantised ones, float4) has none.
+/// @param leaf  whole elements, of any alignment
 CountedLeaf count_leaf(Dtype dtype, std::span<const std::byte> leaf) noexcept;
 
 /// Statistics of one leaf: a piece of content that starts at a multiple of kDigestChunk. Leaves are

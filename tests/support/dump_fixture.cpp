@@ -150,7 +150,7 @@ class FixtureParser {
     if (keep_stats_ && real && record.dtype != core::Dtype::kFloat4E2M1FNX2) {
       record.stats = statistics(record.dtype, model.bytes);
     } else if (counts_) {
-      record.counted = core::count_non_finite(record.dtype, model.bytes);
+      record.counted = core::count_leaf(record.dtype, model.bytes).counts;
     }
   }
 

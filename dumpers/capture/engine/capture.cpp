@@ -573,11 +573,6 @@ void Capture::forget_contents() {
   tensors_.storages().forget_contents();
 }
 
-void Capture::set_phase(core::Phase phase) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  phase_ = phase;
-}
-
 std::uint64_t Capture::next_index() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   return next_index_;
@@ -725,7 +720,7 @@ void Capture::record_values(const std::string& name,
 void Capture::adopt(ForeignRecords& foreign) {
   if (failed_.load(std::memory_order_relaxed)) return;
   const auto here = sites_ == nullptr ? std::nullopt : sites_->current_phase();
-  const core::Phase phase = here.value_or(phase_);
+  const core::Phase phase = here.value_or(core::Phase::kForward);
   const std::lock_guard<std::mutex> lock(mutex_);
   try {
     append_raised();
@@ -784,7 +779,7 @@ void Capture::keep_contents(core::OpRecord& record, const ForeignRecords& foreig
 void Capture::number(core::OpRecord& record, const Place& place, std::uint32_t lane) {
   record.index = next_index_++;
   record.site = place.site;
-  record.phase = place.phase.value_or(phase_);
+  record.phase = place.phase.value_or(core::Phase::kForward);
   record.step = step();
   record.lane = lane;
 }

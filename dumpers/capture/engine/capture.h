@@ -55,8 +55,7 @@ class SiteProvider : core::Pinned {
   /// Null when nothing is known. Equal places should be the same object.
   virtual std::shared_ptr<const core::CallSite> current_site() = 0;
 
-  /// Which part of a training step this thread is in; empty where the front end says it once for
-  /// all threads, with Capture::set_phase().
+  /// Which part of a training step this thread is in; empty where it is not told.
   [[nodiscard]] virtual std::optional<core::Phase> current_phase() const { return std::nullopt; }
 
   /// Whether what this thread runs now, outside any operator and in this step, is the model. What a
@@ -173,7 +172,6 @@ class Capture : core::Pinned {
   [[nodiscard]] std::uint32_t step() const;
   /// To be told before recording goes on after a time in which operators ran unseen.
   void forget_contents();
-  void set_phase(core::Phase phase);
 
   /// Appends the record of what the call of this step returned (core::kReturnedOperator). To be
   /// called on the thread that made this object, outside of a Scope. Memory that no operator has
@@ -343,7 +341,6 @@ class Capture : core::Pinned {
   std::unordered_map<std::uint32_t, std::shared_ptr<LaneState>> forked_;
   std::unordered_map<std::uint32_t, std::uint64_t> host_draws_;  ///< by lane
   std::atomic<std::uint32_t> step_ = 0;                          ///< set last
-  core::Phase phase_ = core::Phase::kForward;
   std::vector<std::unique_ptr<Frame>> raised_;
   struct SiteMatch {
     bool include = false;

@@ -117,9 +117,11 @@ DOCTEST_TEST_CASE("include and exclude leave the record and drop the content") {
 class FixedSite final : public SiteProvider {
  public:
   std::shared_ptr<const core::CallSite> current_site() override { return site; }
+  [[nodiscard]] std::optional<core::Phase> current_phase() const override { return phase; }
   [[nodiscard]] bool runs_model(std::uint32_t /*step*/) const override { return recorded; }
   [[nodiscard]] Reading reading() const override { return how; }
   std::shared_ptr<const core::CallSite> site;
+  std::optional<core::Phase> phase;
   bool recorded = true;
   Reading how = Reading::kAll;
 };
@@ -220,15 +222,17 @@ DOCTEST_TEST_CASE("the site is recorded, matched by patterns, and named in messa
 }
 
 DOCTEST_TEST_CASE("step and phase are those of the moment") {
+  FixedSite sites;
   MemorySink sink;
-  Capture capture(options_for(DumpDepth::kTop), sink, nullptr);
+  Capture capture(options_for(DumpDepth::kTop), sink, &sites);
   const Capture::Scope scope(capture);
   at::ones({1});
   capture.set_step(2);
-  capture.set_phase(core::Phase::kBackward);
+  sites.phase = core::Phase::kBackward;
   at::ones({1});
   DOCTEST_REQUIRE(sink.records.size() == 2);
   DOCTEST_CHECK(sink.records[0].step == 0);
+  DOCTEST_CHECK(sink.records[0].phase == core::Phase::kForward);
   DOCTEST_CHECK(sink.records[1].step == 2);
   DOCTEST_CHECK(sink.records[1].phase == core::Phase::kBackward);
 }
