@@ -35,23 +35,24 @@
 #include "dumpers/capture/torch/torch_compat.h"
 
 // Which settings exist differs from release to release. Each is asked for with `requires` on a
-// template parameter, so that one source serves all of them.
+// template parameter, so that one source serves all of them. What there is becomes one of the
+// `rows` of the function around.
 
 // NOLINTNEXTLINE(cppcoreguidelines-macro-usage): names that may not exist cannot be passed
-#define REPRO_CHECK_TOGGLE(rows, name, getter, setter)                                          \
+#define TOGGLE(name, getter, setter)                                                            \
   if constexpr (requires(C & c) {                                                               \
                   c.getter();                                                                   \
                   c.setter(true);                                                               \
                 }) {                                                                            \
-    (rows).push_back(toggle_row(                                                                \
+    rows.push_back(toggle_row(                                                                  \
         name, [] { return context<C>().getter(); }, [](bool on) { context<C>().setter(on); })); \
   }
 
 // NOLINTNEXTLINE(cppcoreguidelines-macro-usage): likewise
-#define REPRO_CHECK_ENUM(rows, name, getter, setter)                                       \
+#define CHOICE(name, getter, setter)                                                       \
   if constexpr (requires(C & c) { c.getter(); }) {                                         \
     using Enum = decltype(context<C>().getter());                                          \
-    (rows).push_back(                                                                      \
+    rows.push_back(                                                                        \
         {name,                                                                             \
          [] { return enum_text(context<C>().getter()); },                                  \
          [](const std::string& text) { context<C>().setter(enum_from_text<Enum>(text)); }, \
@@ -59,9 +60,9 @@
   }
 
 // NOLINTNEXTLINE(cppcoreguidelines-macro-usage): likewise
-#define REPRO_CHECK_REDUCTION(rows, name, getter, setter)              \
+#define REDUCTION(name, getter, setter)                                \
   if constexpr (requires(C & c) { c.getter(); }) {                     \
-    (rows).push_back(reduction_row(                                    \
+    rows.push_back(reduction_row(                                      \
         name,                                                          \
         [] { return context<C>().getter(); },                          \
         [](bool reduced, [[maybe_unused]] bool split) {                \
@@ -172,13 +173,12 @@ void add_deterministic_rows(SettingRows& rows) {
       [](const std::string& text) {
         context<C>().setDeterministicAlgorithms(text != "off", text == "warn");
       }));
-  REPRO_CHECK_TOGGLE(rows,
-                     "deterministic_fill_uninitialized_memory",
-                     deterministicFillUninitializedMemory,
-                     setDeterministicFillUninitializedMemory)
-  REPRO_CHECK_TOGGLE(rows, "cudnn.enabled", userEnabledCuDNN, setUserEnabledCuDNN)
-  REPRO_CHECK_TOGGLE(rows, "cudnn.deterministic", deterministicCuDNN, setDeterministicCuDNN)
-  REPRO_CHECK_TOGGLE(rows, "cudnn.benchmark", benchmarkCuDNN, setBenchmarkCuDNN)
+  TOGGLE("deterministic_fill_uninitialized_memory",
+         deterministicFillUninitializedMemory,
+         setDeterministicFillUninitializedMemory)
+  TOGGLE("cudnn.enabled", userEnabledCuDNN, setUserEnabledCuDNN)
+  TOGGLE("cudnn.deterministic", deterministicCuDNN, setDeterministicCuDNN)
+  TOGGLE("cudnn.benchmark", benchmarkCuDNN, setBenchmarkCuDNN)
   rows.push_back(
       {"cudnn.benchmark_limit",
        [] { return std::to_string(context<C>().benchmarkLimitCuDNN()); },
@@ -192,7 +192,7 @@ void add_deterministic_rows(SettingRows& rows) {
                   },
                   "auto, cudnn, native"});
 #endif
-  REPRO_CHECK_TOGGLE(rows, "miopen.immediate", immediateMiopen, setImmediateMiopen)
+  TOGGLE("miopen.immediate", immediateMiopen, setImmediateMiopen)
 }
 
 /// SDPBackend has had these numbers since the order could be set.
@@ -213,15 +213,14 @@ std::int64_t attention_number(const std::string& name) {
 
 template <class C>
 void add_attention_rows(SettingRows& rows) {
-  REPRO_CHECK_TOGGLE(rows, "sdp.flash", userEnabledFlashSDP, setSDPUseFlash)
-  REPRO_CHECK_TOGGLE(rows, "sdp.math", userEnabledMathSDP, setSDPUseMath)
-  REPRO_CHECK_TOGGLE(rows, "sdp.mem_efficient", userEnabledMemEfficientSDP, setSDPUseMemEfficient)
-  REPRO_CHECK_TOGGLE(rows, "sdp.cudnn", userEnabledCuDNNSDP, setSDPUseCuDNN)
-  REPRO_CHECK_TOGGLE(rows, "sdp.overrideable", userEnabledOverrideableSDP, setSDPUseOverrideable)
-  REPRO_CHECK_TOGGLE(rows, "sdp.fa3", userEnabledFA3SDP, setSDPUseFA3)
-  REPRO_CHECK_TOGGLE(rows, "sdp.fa4", userEnabledFA4SDP, setSDPUseFA4)
-  REPRO_CHECK_TOGGLE(
-      rows, "sdp.math_reduction", allowFP16BF16ReductionMathSDP, setAllowFP16BF16ReductionMathSDP)
+  TOGGLE("sdp.flash", userEnabledFlashSDP, setSDPUseFlash)
+  TOGGLE("sdp.math", userEnabledMathSDP, setSDPUseMath)
+  TOGGLE("sdp.mem_efficient", userEnabledMemEfficientSDP, setSDPUseMemEfficient)
+  TOGGLE("sdp.cudnn", userEnabledCuDNNSDP, setSDPUseCuDNN)
+  TOGGLE("sdp.overrideable", userEnabledOverrideableSDP, setSDPUseOverrideable)
+  TOGGLE("sdp.fa3", userEnabledFA3SDP, setSDPUseFA3)
+  TOGGLE("sdp.fa4", userEnabledFA4SDP, setSDPUseFA4)
+  TOGGLE("sdp.math_reduction", allowFP16BF16ReductionMathSDP, setAllowFP16BF16ReductionMathSDP)
   if constexpr (requires(C & c) { c.sDPPriorityOrder(); }) {
     rows.push_back({"sdp.priority_order",
                     [] {
@@ -246,9 +245,9 @@ void add_attention_rows(SettingRows& rows) {
 
 template <class C>
 void add_backend_rows(SettingRows& rows) {
-  REPRO_CHECK_TOGGLE(rows, "mkldnn.enabled", userEnabledMkldnn, setUserEnabledMkldnn)
-  REPRO_CHECK_TOGGLE(rows, "mkldnn.deterministic", deterministicMkldnn, setDeterministicMkldnn)
-  REPRO_CHECK_TOGGLE(rows, "nnpack.enabled", userEnabledNNPACK, setUserEnabledNNPACK)
+  TOGGLE("mkldnn.enabled", userEnabledMkldnn, setUserEnabledMkldnn)
+  TOGGLE("mkldnn.deterministic", deterministicMkldnn, setDeterministicMkldnn)
+  TOGGLE("nnpack.enabled", userEnabledNNPACK, setUserEnabledNNPACK)
   rows.push_back({"xnnpack.available", [] { return on_off(C::isXNNPACKAvailable()); }, {}, {}});
   rows.push_back({"quantized.engine",
                   [] { return std::string(c10::toString(context<C>().qEngine())); },
@@ -259,24 +258,18 @@ void add_backend_rows(SettingRows& rows) {
                     throw UnknownSettingValue{};
                   },
                   "an engine this LibTorch supports, as it is spelt there"});
-  REPRO_CHECK_ENUM(
-      rows, "linalg.preferred_backend", linalgPreferredBackend, setLinalgPreferredBackend)
-  REPRO_CHECK_ENUM(rows, "blas.preferred_backend", blasPreferredBackend, setBlasPreferredBackend)
+  CHOICE("linalg.preferred_backend", linalgPreferredBackend, setLinalgPreferredBackend)
+  CHOICE("blas.preferred_backend", blasPreferredBackend, setBlasPreferredBackend)
   if constexpr (requires(C & c) { c.blasDefaultBackend(); }) {
     rows.push_back({"blas.default_backend",
                     [] { return enum_text(context<C>().blasDefaultBackend()); },
                     {},
                     {}});
   }
-  REPRO_CHECK_ENUM(
-      rows, "rocm.fa_preferred_backend", getROCmFAPreferredBackend, setROCmFAPreferredBackend)
-  REPRO_CHECK_TOGGLE(
-      rows, "cublaslt.grouped_gemm", preferCublasltGroupedGemm, setPreferCublasltGroupedGemm)
-  REPRO_CHECK_TOGGLE(rows, "native_aot.allow", allowNativeAot, setAllowNativeAot)
-  REPRO_CHECK_TOGGLE(rows,
-                     "native_aot.mask_unconditional",
-                     maskUnconditionalNativeAot,
-                     setMaskUnconditionalNativeAot)
+  CHOICE("rocm.fa_preferred_backend", getROCmFAPreferredBackend, setROCmFAPreferredBackend)
+  TOGGLE("cublaslt.grouped_gemm", preferCublasltGroupedGemm, setPreferCublasltGroupedGemm)
+  TOGGLE("native_aot.allow", allowNativeAot, setAllowNativeAot)
+  TOGGLE("native_aot.mask_unconditional", maskUnconditionalNativeAot, setMaskUnconditionalNativeAot)
   if constexpr (requires(C & c) { c._SMCarveout_EXPERIMENTAL(); }) {
     rows.push_back({"cublas.sm_carveout",
                     []() -> std::string {
@@ -355,7 +348,7 @@ void add_float32_rows([[maybe_unused]] SettingRows& rows) {
 
 template <class C>
 void add_tf32_rows(SettingRows& rows) {
-  REPRO_CHECK_TOGGLE(rows, "tf32.cublas", allowTF32CuBLAS, setAllowTF32CuBLAS)
+  TOGGLE("tf32.cublas", allowTF32CuBLAS, setAllowTF32CuBLAS)
   rows.push_back(toggle_row(
       "tf32.cudnn",
       [] {
@@ -366,7 +359,7 @@ void add_tf32_rows(SettingRows& rows) {
         }
       },
       [](bool on) { context<C>().setAllowTF32CuDNN(on); }));
-  REPRO_CHECK_TOGGLE(rows, "tf32.onednn", allowTF32OneDNN, setAllowTF32OneDNN)
+  TOGGLE("tf32.onednn", allowTF32OneDNN, setAllowTF32OneDNN)
   // Without an Intel GPU the setter does nothing but warn.
   if constexpr (requires { C::hasXPU(); }) {
     if (rows.back().name == "tf32.onednn" && !C::hasXPU()) {
@@ -384,13 +377,10 @@ void add_tf32_rows(SettingRows& rows) {
         return precision == Precision::HIGH ? "high" : "medium";
       },
       [](const std::string& text) { context<C>().setFloat32MatmulPrecision(text); }));
-  REPRO_CHECK_REDUCTION(
-      rows, "cublas.fp16_reduction", allowFP16ReductionCuBLAS, setAllowFP16ReductionCuBLAS)
-  REPRO_CHECK_REDUCTION(
-      rows, "cublas.bf16_reduction", allowBF16ReductionCuBLAS, setAllowBF16ReductionCuBLAS)
-  REPRO_CHECK_TOGGLE(
-      rows, "cublas.fp16_accumulation", allowFP16AccumulationCuBLAS, setAllowFP16AccumulationCuBLAS)
-  REPRO_CHECK_TOGGLE(rows, "cpu.fp16_reduction", allowFP16ReductionCPU, setAllowFP16ReductionCPU)
+  REDUCTION("cublas.fp16_reduction", allowFP16ReductionCuBLAS, setAllowFP16ReductionCuBLAS)
+  REDUCTION("cublas.bf16_reduction", allowBF16ReductionCuBLAS, setAllowBF16ReductionCuBLAS)
+  TOGGLE("cublas.fp16_accumulation", allowFP16AccumulationCuBLAS, setAllowFP16AccumulationCuBLAS)
+  TOGGLE("cpu.fp16_reduction", allowFP16ReductionCPU, setAllowFP16ReductionCPU)
 }
 
 void add_thread_counts(SettingRows& rows) {
