@@ -185,12 +185,6 @@ void check_coverage(const Coverage& c, std::uint64_t matched) {
 /// warning.
 constexpr double kGrowing = 100;
 
-std::string step_text(const GrowthStep& step) {
-  std::string text = fmt::format("op {} {}", step.op, step.operator_name);
-  if (!step.module_path.empty()) text += fmt::format(" ({})", step.module_path);
-  return text;
-}
-
 /// `relative L2 error 1e-07 at op 3 aten::mul (m) grew to 0.0005 at op 40 aten::mm (m), 5000
 /// times`; empty where it is not known how far it grew.
 std::string growth_text(const Growth& growth) {

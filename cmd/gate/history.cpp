@@ -672,12 +672,10 @@ std::string trend_html(const TrendView& view) {
     page.main += section(trend, data.size(), view.last);
     data.push_back(plot_data(trend));
   }
-  page.main +=
-      html_list("<section class=\"card\"><h2>Unreadable lines</h2>\n<ul>",
-                cut(damaged_texts(view), kDamaged),
-                "</ul></section>\n") +
-      "</article>\n<footer>Made by repro-check. This page loads nothing and sends nothing. "
-      "It is no stable interface: programs read `--format json`.</footer>\n";
+  page.main += html_list("<section class=\"card\"><h2>Unreadable lines</h2>\n<ul>",
+                         cut(damaged_texts(view), kDamaged),
+                         "</ul></section>\n");
+  page.main += kHtmlEnd;
   page.data = html_data_element("data", data);
   return html_page(page);
 }

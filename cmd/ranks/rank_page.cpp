@@ -153,9 +153,7 @@ std::string ranks_page(const comparators::RankReads& reads,
       "map is drawn by a script. Download the page and open it.</p></div>\n<div id=\"detail\" "
       "aria-live=\"polite\"></div></section>\n";
   page.main += table(partings);
-  page.main +=
-      "</article>\n<footer>Made by repro-check. This page loads nothing and sends nothing. "
-      "It is no stable interface: programs read `--format json`.</footer>\n";
+  page.main += kHtmlEnd;
   page.data = html_data_element("data", map_json(reads, partings, document));
   return html_page(page);
 }

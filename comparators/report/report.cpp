@@ -173,6 +173,11 @@ std::string operator_text(const core::OpRecord& record) {
   return record.op ? record.op->full_name() : std::string("unknown operator");
 }
 
+std::string step_text(const GrowthStep& step) {
+  const std::string module = step.module_path.empty() ? "" : fmt::format(" ({})", step.module_path);
+  return fmt::format("op {} {}{}", step.op, step.operator_name, module);
+}
+
 std::string op_text(const core::OpRecord& record) {
   std::string text = fmt::format("op {} {}", record.index, operator_text(record));
   const std::string place = core::place_of(record.site.get());

@@ -950,6 +950,9 @@ std::string counted(std::uint64_t count, std::string_view noun);
 /// `aten::add.Tensor`; `unknown operator` for a record without one.
 std::string operator_text(const core::OpRecord& record);
 
+/// `op 41 aten::addmm (encoder.layers.3.linear1)`
+std::string step_text(const GrowthStep& step);
+
 /// `op 41 aten::addmm (encoder.layers.3.linear1, train.py:31)`
 std::string op_text(const core::OpRecord& record);
 

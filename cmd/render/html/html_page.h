@@ -61,6 +61,11 @@ std::string base64(std::string_view bytes);
 /// @throws core::Error{kInternal}
 std::string deflated(std::string_view bytes);
 
+/// Of a page about no report: the end of its article, and what stands below.
+inline constexpr std::string_view kHtmlEnd =
+    "</article>\n<footer>Made by repro-check. This page loads nothing and sends nothing. "
+    "It is no stable interface: programs read `--format json`.</footer>\n";
+
 /// A page that loads nothing from anywhere, and in which nothing runs but its own scripts.
 struct HtmlPage {
   std::string title;  ///< plain text

@@ -407,11 +407,6 @@ void add_list(Page& page,
                 options.all ? "not kept in this report" : "--all");
 }
 
-std::string step_text(const GrowthStep& step) {
-  const std::string module = step.module_path.empty() ? "" : fmt::format(" ({})", step.module_path);
-  return fmt::format("op {} {}{}", step.op, step.operator_name, module);
-}
-
 Line origin_line(const Origin& origin, std::uint64_t finals) {
   const std::uint64_t index = origin.baseline_index.value_or(origin.candidate_index.value_or(0));
   const std::string spread = origin.tainted ? fmt::format("{} after it, {} of {} final",
