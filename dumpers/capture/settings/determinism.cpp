@@ -15,8 +15,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
-#include <charconv>
 #include <cstdlib>
 #include <exception>
 #include <limits>
@@ -117,11 +115,9 @@ SettingRow toggle_row(std::string name, std::function<bool()> get, std::function
 }
 
 int parse_integer(const std::string& text, int least = std::numeric_limits<int>::min()) {
-  int number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const bool whole = error == std::errc{} && end == text.data() + text.size();
-  if (!whole || number < least) throw UnknownSettingValue{};
-  return number;
+  const std::optional<int> number = core::parse_number<int>(text);
+  if (!number || *number < least) throw UnknownSettingValue{};
+  return *number;
 }
 
 /// `at::BlasBackend::Cublaslt` to `cublaslt`.
@@ -132,10 +128,7 @@ std::string enum_text(Enum value) {
   std::string text = stream.str();
   const std::size_t colons = text.rfind("::");
   if (colons != std::string::npos) text.erase(0, colons + 2);
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) {
-    return static_cast<char>(std::tolower(c));
-  });
-  return text;
+  return lower(std::move(text));
 }
 
 /// Every name, by number. The numbers shift between releases; the names do not.

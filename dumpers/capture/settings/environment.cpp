@@ -13,9 +13,7 @@
 #include <sched.h>
 #include <sys/utsname.h>
 
-#include <algorithm>
 #include <atomic>
-#include <cctype>
 #include <charconv>
 #include <cstddef>
 #include <cstdlib>
@@ -74,13 +72,6 @@ namespace {
 std::atomic<bool>& threads_pinned() {
   static std::atomic<bool> pinned = false;
   return pinned;
-}
-
-std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) {
-    return static_cast<char>(std::tolower(c));
-  });
-  return text;
 }
 
 /// The rest of the first line that contains `key`, up to `end`; empty when there is none.

@@ -209,6 +209,9 @@ c10::impl::PyInterpreter* python_interpreter(const torch::jit::Stack& stack);
 core::Dtype dtype_of(c10::ScalarType type) noexcept;
 std::optional<c10::ScalarType> scalar_type_of(core::Dtype dtype) noexcept;
 
+/// With the ASCII letters in lower case.
+std::string lower(std::string text);
+
 /// `float32`, as core::dtype_name has it, or LibTorch's own word in lower case.
 std::string scalar_type_name(c10::ScalarType type);
 
