@@ -686,17 +686,26 @@ constexpr auto kIsInput = [](const auto& tensors) {
   return tensors.kind == core::NamedTensorKind::kInput;
 };
 
-Named inputs_of(const Baseline& baseline) {
+/// What the tensors of a kind hold.
+Named contents_of(const Baseline& baseline, core::NamedTensorKind kind) {
   Named named;
   for (const core::NamedTensor& tensor : baseline.tensors) {
-    if (!kIsInput(tensor)) continue;
+    if (tensor.kind != kind) continue;
     named.emplace(tensor.name, form_of(tensor) + ':' + core::to_hex(tensor.digest));
   }
   for (const AcceptedTensors& all : baseline.folded) {
-    if (!kIsInput(all)) continue;
+    if (all.kind != kind) continue;
     named.emplace("(all of them)", fmt::format("{} {}", all.count, core::to_hex(all.digest)));
   }
   return named;
+}
+
+void add_contents(const Baseline& accepted,
+                  const Baseline& now,
+                  core::NamedTensorKind kind,
+                  const std::string& prefix,
+                  std::vector<Change>& changes) {
+  add_differences(contents_of(accepted, kind), contents_of(now, kind), prefix, changes);
 }
 
 // Shapes alone: what a model owns, whatever the numbers are.
@@ -849,7 +858,7 @@ std::vector<Change> stale_reasons(const Baseline& accepted, const Baseline& now)
   if (accepted.config != now.config) {
     add_differences(named_facts(accepted), named_facts(now), "config ", changes);
   }
-  add_differences(inputs_of(accepted), inputs_of(now), "input ", changes);
+  add_contents(accepted, now, core::NamedTensorKind::kInput, "input ", changes);
   return changes;
 }
 
@@ -867,13 +876,11 @@ bool same_results(const Baseline& accepted, const Baseline& now) {
   return accepted.ops == now.ops && accepted.modules == now.modules;
 }
 
-bool same_weights(const Baseline& accepted, const Baseline& now) {
-  const auto without_inputs = [](auto tensors) {
-    std::erase_if(tensors, kIsInput);
-    return tensors;
-  };
-  return without_inputs(accepted.tensors) == without_inputs(now.tensors) &&
-         without_inputs(accepted.folded) == without_inputs(now.folded);
+std::vector<Change> weight_changes(const Baseline& accepted, const Baseline& now) {
+  std::vector<Change> changes;
+  add_contents(accepted, now, core::NamedTensorKind::kParameter, "parameter ", changes);
+  add_contents(accepted, now, core::NamedTensorKind::kBuffer, "buffer ", changes);
+  return changes;
 }
 
 std::string describe_changes(const Baseline& accepted, const Baseline& now) {

@@ -147,7 +147,7 @@ Pending pending_from_text(std::string_view text, const std::string& origin);
 
 /// One thing that is not what was accepted.
 struct Change {
-  std::string name;      ///< `config /seed`, `input tokens`, `model`, `cpu.capability`
+  std::string name;      ///< `config /seed`, `input tokens`, `buffer mask`, `cpu.capability`
   std::string accepted;  ///< `none` where there was no such thing
   std::string now;
 };
@@ -162,8 +162,8 @@ std::vector<Change> platform_changes(const Platform& accepted, const Platform& n
 /// Whether every operator returned what was accepted. Both folded, or neither.
 bool same_results(const Baseline& accepted, const Baseline& now);
 
-/// Whether the model's parameters and buffers hold what was accepted.
-bool same_weights(const Baseline& accepted, const Baseline& now);
+/// Which of the model's parameters and buffers hold something else: `parameter fc.weight`.
+std::vector<Change> weight_changes(const Baseline& accepted, const Baseline& now);
 
 /// For a summary: `3 of 491 operators change, first aten::addmm (encoder.0)`.
 std::string describe_changes(const Baseline& accepted, const Baseline& now);

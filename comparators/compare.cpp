@@ -313,11 +313,9 @@ void decide(const VerdictInput& input, Report& report) {
                             coverage.not_judged + returned.not_judged != 0 ||
                             !input.first_unruled.empty();
   if (incomparable) statuses.push_back(Status::kNotComparable);
-  // A program without operators is judged by what it returns; that alone says nothing of those of
-  // which none could be compared.
-  const bool is_all = coverage.baseline_ops + coverage.candidate_ops == 0;
-  const bool nothing =
-      input.values == 0 && input.incomparable.empty() && !(is_all && returned.compared != 0);
+  // What comes back is something, unless it comes from operators that only one side has.
+  const bool has_returned = returned.compared != 0 && unmatched == 0;
+  const bool nothing = input.values == 0 && input.incomparable.empty() && !has_returned;
   if (nothing) statuses.push_back(Status::kNothingCompared);
   if (statuses.empty()) statuses.push_back(Status::kReproducible);
   report.status = statuses.front();
@@ -592,6 +590,7 @@ class Comparison {
                                                       judge_,
                                                       renamed_tensors);
     }
+    report_.from_accepted = options_.paired != nullptr;
     const auto damage = damage_in([&] {
       pairing_ = pair_records(baseline_, candidate_, pairing_options);
       if (options_.spec.order == configs::OperatorOrder::kRelaxed) {

@@ -7,7 +7,9 @@
 #include <chrono>
 #include <cstdlib>
 #include <functional>
+#include <iterator>
 #include <optional>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -99,10 +101,18 @@ void set_status(Status status, std::string reason, std::string mend, Report& rep
   report.mend = std::move(mend);
 }
 
+/// A verb of the gate, with the user's own options.
+std::string command_of(const GateCase& gate, std::string_view verb) {
+  const std::string config = gate.config.empty() ? "CONFIG" : shell_quote(gate.config.string());
+  std::string command = fmt::format("repro-check gate {} -c {}", verb, config);
+  for (const std::string& word : gate.flags) command += " " + shell_quote(word);
+  return command;
+}
+
 std::string accept_command(const GateCase& gate) {
-  const std::string config = gate.config.empty() ? "CONFIG" : gate.config.string();
-  return fmt::format("if this is right, `repro-check gate accept -c {}`, and commit the file",
-                     config);
+  const std::string out = gate.directory.empty() ? "" : " --out " + shell_quote(gate.directory);
+  return fmt::format(
+      "if this is right, `{}{}`, and commit the file", command_of(gate, "accept"), out);
 }
 
 /// Baselines of this gate: the platform's own, and all others.
@@ -263,7 +273,8 @@ Report find_difference(const GateCase& gate,
                        const Results& results,
                        const Report& on_runs,
                        GateOutcome& outcome) {
-  const bool has_same_weights = baselines::same_weights(accepted.baseline, results.folded);
+  const bool has_same_weights =
+      baselines::weight_changes(accepted.baseline, results.folded).empty();
   Report report;
   if (const auto stored = stored_dump(gate, accepted.baseline, outcome)) {
     report = judge(
@@ -301,9 +312,10 @@ bool compare_with(const GateCase& gate,
   outcome.file = accepted.file.string();
   outcome.changes = baselines::stale_reasons(accepted.baseline, results.folded);
   if (baselines::same_results(accepted.baseline, shown)) {
-    const bool refresh =
-        !outcome.changes.empty() || !baselines::same_weights(accepted.baseline, results.folded);
-    outcome.baseline = refresh ? BaselineState::kRefresh : BaselineState::kSame;
+    // No reason to doubt the results, and to be told all the same.
+    std::ranges::move(baselines::weight_changes(accepted.baseline, results.folded),
+                      std::back_inserter(outcome.changes));
+    outcome.baseline = outcome.changes.empty() ? BaselineState::kSame : BaselineState::kRefresh;
     return true;
   }
   outcome.summary = baselines::describe_changes(accepted.baseline, shown);
@@ -396,8 +408,7 @@ void note_orphans(const GateCase& gate, Report& report, GateOutcome& outcome) {
     outcome.notes.push_back(reason);
     return;
   }
-  set_status(
-      Status::kStaleBaseline, reason, "repro-check gate prune -c " + gate.config.string(), report);
+  set_status(Status::kStaleBaseline, reason, command_of(gate, "prune"), report);
 }
 
 /// What follows once the runs are whole.
@@ -480,6 +491,9 @@ void check(const GatePlace& place, const std::filesystem::path& file, const Pend
   if (!changed.empty()) throw refused(file, changed + " since the runs were recorded", again);
 }
 
+/// Of what `accept` tells of one file.
+constexpr std::size_t kMostChanges = 8;
+
 std::string summary_line(const std::filesystem::path& target, const Baseline& now) {
   const std::string name = core::printable(from_here(target).string());
   std::error_code ignored;
@@ -492,9 +506,12 @@ std::string summary_line(const std::filesystem::path& target, const Baseline& no
   try {
     const Baseline before = baselines::baseline_from_text(read_text_file(target), target.string());
     std::string line = name + ": " + core::printable(baselines::describe_changes(before, now));
-    for (const baselines::Change& change : baselines::stale_reasons(before, now)) {
-      line +=
-          core::printable(fmt::format("; {} {} -> {}", change.name, change.accepted, change.now));
+    std::vector<baselines::Change> changes = baselines::stale_reasons(before, now);
+    std::ranges::move(baselines::weight_changes(before, now), std::back_inserter(changes));
+    for (std::size_t i = 0; i < changes.size(); ++i) {
+      if (i == kMostChanges) return line + fmt::format("; and {} more\n", changes.size() - i);
+      const auto& [what, accepted, given] = changes[i];
+      line += core::printable(fmt::format("; {} {} -> {}", what, accepted, given));
     }
     return line + '\n';
   } catch (const core::Error&) {
@@ -518,6 +535,7 @@ GateResult judge_gate(GateCase gate) {
   result.reports = std::move(gate.reports);
   result.outcome.gate = gate.spec.baselines.name;
   result.outcome.config = gate.config.string();
+  result.outcome.flags = gate.flags;
   result.outcome.runs = gate.dumps.size();
   result.outcome.attempt = attempt_of_job();
   put_worst_first(result.reports);

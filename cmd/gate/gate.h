@@ -23,6 +23,8 @@ struct GateCase {
   std::vector<Report> reports;                    ///< on the runs among themselves
   std::filesystem::path output;                   ///< where the pending file goes
   std::filesystem::path config;                   ///< as the user typed it; may be empty
+  std::vector<std::string> flags;  ///< that he gave, and every verb of the gate takes
+  std::string directory;           ///< the same of --out, or --against; may be empty
 };
 
 struct GateResult {

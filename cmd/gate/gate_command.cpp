@@ -139,7 +139,7 @@ class GateCommand final : public Command {
       if (against_) {
         take_dumps(progress, gate);
       } else {
-        record(*config, progress, gate, logs);
+        record(*config, progress, gate, *outputs, logs);
       }
     }
     const std::filesystem::path output = gate.output;
@@ -187,6 +187,10 @@ class GateCommand final : public Command {
     }
     gate.spec.baselines = baselines(gate.spec.baselines);
     gate.config = config_.file();
+    gate.flags = config_.flags();
+    if (baselines_) gate.flags.insert(gate.flags.end(), {"--baselines", *baselines_});
+    if (name_) gate.flags.insert(gate.flags.end(), {"--name", *name_});
+    gate.directory = out_ ? *out_ : against_.value_or("");
     if (against_) {
       gate.output = out_ ? *out_ : *against_;
     } else {
@@ -202,12 +206,14 @@ class GateCommand final : public Command {
   void record(const configs::Config& config,
               Progress& progress,
               GateCase& gate,
+              RunOutputs& outputs,
               std::vector<RunLog>& logs) const {
     remove_pending(gate.output, gate.spec.baselines.name);
     // The values of a second pair of runs would be of another race.
     const bool digests_first = starts_with_digests(config) && config.gate.expected.empty();
     const std::vector<RecordingJob> jobs =
         plan_jobs(config, digests_first, [](const std::filesystem::path&) { return true; });
+    discard_earlier(jobs, outputs);
     comparators::CompareOptions options = gate.options;
     options.progress = comparison_on(progress);
     const RunPlan plan{jobs, options, digests_first, config.recording.window};

@@ -5,7 +5,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -19,6 +18,7 @@
 #include "cmd/render/text.h"
 #include "configs/parser/config_parser.h"
 #include "core/error.h"
+#include "dumpers/torchscript/model_file.h"
 
 namespace repro_check::cmd {
 namespace {
@@ -36,14 +36,37 @@ using Overrides = std::vector<configs::ConfigOverride>;
 
 constexpr const char* kStdin = "-";
 
-/// A TorchScript file is a zip archive. Of a pipe nothing is read here: it would be gone.
+/// What is no configuration is a model, or neither. Of a pipe nothing is read here: it would be
+/// gone.
+/// @throws core::Error{kUsage} for what is neither, saying what it is
 bool is_model(const std::filesystem::path& file) {
   std::error_code ignored;
-  if (!std::filesystem::is_regular_file(file, ignored)) return false;
-  constexpr std::string_view kMagic = "PK\x03\x04";
-  std::array<char, kMagic.size()> begin{};
-  std::ifstream(file, std::ios::binary).read(begin.data(), begin.size());
-  return std::string_view(begin.data(), begin.size()) == kMagic;
+  const auto status = std::filesystem::status(file, ignored);
+  const std::string ending = file.extension().string();
+  if (std::filesystem::is_regular_file(status)) {
+    constexpr std::string_view kMagic = "PK\x03\x04";
+    std::string head(kMagic.size(), '\0');
+    std::ifstream in(file, std::ios::binary);
+    // Of a zip archive its recorder says more.
+    if (in.read(head.data(), static_cast<std::streamsize>(head.size())) && head == kMagic)
+      return true;
+    // Text, however wrong, is a configuration where it is not called anything else.
+    const bool begins_so = head.find_first_not_of(" \t\r\n") == head.find('{');
+    if (ending == ".json" || begins_so || head.starts_with("\xEF\xBB\xBF")) return false;
+  } else if (!std::filesystem::is_directory(status)) {
+    return false;
+  }
+  if (ending == ".py") {
+    throw core::usage_error(
+        file.string() + ": a Python program, and no configuration",
+        fmt::format("record it with repro-check exec -o DUMP -- python {0}, or write a "
+                    "configuration: repro-check init --program -o config.json -- python {0}",
+                    shell_quote(file.string())));
+  }
+  const bool is_text = torchscript::identify_file(file) == torchscript::FileKind::kText;
+  if (is_text && ending != ".pt" && ending != ".pth") return false;
+  torchscript::require_torchscript(file);
+  return true;
 }
 
 std::string from_stdin() {
@@ -52,14 +75,27 @@ std::string from_stdin() {
   throw core::usage_error("no configuration came on stdin");
 }
 
+/// Calls that are given take the place of inputs that are guesses.
+void drop_inputs(StartingConfig& start) {
+  auto document = nlohmann::ordered_json::parse(start.text);
+  document.erase("inputs");
+  start.text = document.dump();
+  std::erase_if(start.edits, [](const StartingEdit& edit) {
+    return edit.pointer.starts_with("/inputs/") && edit.pointer != kNoPlace;
+  });
+}
+
 /// The configuration that `init` would write, where nothing in it is a guess that was left as it
 /// is.
 configs::Config config_of_model(const std::string& model, const Overrides& overrides) {
   std::string method = "forward";
+  bool has_calls = false;
   for (const configs::ConfigOverride& given : overrides) {
     if (given.pointer == "/model/method") method = given.value;
+    if ((given.pointer + "/").starts_with("/calls/")) has_calls = true;
   }
-  const StartingConfig start = ask_starting_config(model, model, method);
+  StartingConfig start = ask_starting_config(model, model, method);
+  if (has_calls) drop_inputs(start);
   std::string open;
   std::string mend;
   for (const StartingEdit& edit : start.edits) {

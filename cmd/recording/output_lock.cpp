@@ -17,6 +17,7 @@
 #include <system_error>
 #include <thread>
 
+#include "cmd/recording/recording.h"
 #include "cmd/terminal/logging.h"
 #include "cmd/terminal/output.h"
 #include "core/error.h"
@@ -237,6 +238,31 @@ bool RunOutputs::may_replace(const fs::path& place) const {
   const auto dump = found->second.dumps.find(whole.filename().string());
   return dump != found->second.dumps.end() &&
          dump->second == core::to_hex(core::manifest_digest(text));
+}
+
+void RunOutputs::discard_others(const std::vector<fs::path>& kept) {
+  std::set<fs::path> places;
+  for (const fs::path& place : kept) places.insert(whole_name(place));
+  for (auto& [whole, directory] : directories_) {
+    std::erase_if(directory.dumps, [&](const auto& dump) {
+      const fs::path place = whole / dump.first;
+      if (places.contains(place)) return false;
+      try {
+        if (may_replace(place)) discard_with_log(place);
+      } catch (const core::Error& error) {
+        log_warning(std::string(error.what()) + "; it stays beside the runs of this command");
+      }
+      return true;
+    });
+  }
+}
+
+std::vector<fs::path> RunOutputs::used_before() const {
+  std::vector<fs::path> used;
+  for (const auto& [place, directory] : directories_) {
+    if (directory.was_used) used.push_back(place);
+  }
+  return used;
 }
 
 void RunOutputs::note(const fs::path& place, const core::Digest& manifest) {

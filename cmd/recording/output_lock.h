@@ -72,8 +72,7 @@ void expect_own(const core::DumpSource& opened, const std::filesystem::path& pla
 /// @param references  where dumps may be that it refers to
 /// @throws as store::open_dump() and expect_own()
 std::unique_ptr<core::DumpSource> open_own(
-    const std::filesystem::path& place,
-    const std::vector<std::filesystem::path>& references = {});
+    const std::filesystem::path& place, const std::vector<std::filesystem::path>& references = {});
 
 /// What `run` leaves in its directories, which the next `run` may replace, and nothing else that
 /// lies there: while one lives, a file in each directory says which dumps were noted in it. One at
@@ -87,6 +86,14 @@ class RunOutputs : core::Pinned {
   /// Whether an earlier `run` has left what is in `place`. A recording without an end is taken for
   /// its own where it has recorded before: nobody's baseline is one.
   [[nodiscard]] bool may_replace(const std::filesystem::path& place) const;
+
+  /// Removes, with their logs, the dumps of an earlier `run` that are none of `kept`: beside those
+  /// of this one they would be taken for its runs. One that somebody has put files into stays, with
+  /// a warning.
+  void discard_others(const std::vector<std::filesystem::path>& kept);
+
+  /// The directories that an earlier `run` has written to.
+  [[nodiscard]] std::vector<std::filesystem::path> used_before() const;
 
  private:
   friend void note_own(const std::filesystem::path& place, const core::Digest& manifest);

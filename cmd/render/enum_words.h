@@ -40,7 +40,7 @@ inline constexpr std::string_view kWords<comparators::StepSeries::Kind> =
     "loss|gradient_norm|learning_rate|drift";
 template <>
 inline constexpr std::string_view kWords<comparators::ObserverFinding::Outcome> =
-    "unchanged|changed|not_judged";
+    "unchanged|changed|not_judged|unrepeated";
 template <>
 inline constexpr std::string_view kWords<comparators::ExpectedOutcome::What> =
     "excused|agreed|unexpected_pass|beyond_limit|not_judged|expired|elsewhere";

@@ -178,8 +178,9 @@ std::string accept_results(const RenderOptions& options) {
   if (gate == nullptr || gate->pending.empty() || !gate->refusal.empty()) return {};
   const bool is_accepted = gate->baseline == BaselineState::kSame;
   if (is_accepted || !can_be_typed_again(gate->config)) return {};
-  return fmt::format(
-      "repro-check gate accept -c {} {}", path_word(gate->config), path_word(gate->pending));
+  std::string command = "repro-check gate accept -c " + path_word(gate->config);
+  for (const std::string& word : gate->flags) command += " " + shell_quote(word);
+  return command + " " + path_word(gate->pending);
 }
 
 }  // namespace

@@ -37,7 +37,8 @@ enum class BaselineState {
 /// What a gate found beside its report: everything a renderer needs.
 struct GateOutcome {
   std::string gate;
-  std::string config;  ///< as the user typed it; may be empty
+  std::string config;              ///< as the user typed it; may be empty
+  std::vector<std::string> flags;  ///< that he gave, and every verb of the gate takes
   std::uint64_t runs = 0;
   bool runs_agree = false;
   BaselineState baseline = BaselineState::kNotAsked;

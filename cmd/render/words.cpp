@@ -60,11 +60,29 @@ int weight(TensorOutcome outcome) noexcept {
   return kWeights.at(static_cast<std::size_t>(outcome));
 }
 
+std::string values_text(const comparators::ReturnedValues& returned) {
+  const auto counted = [](std::uint64_t count, std::string_view noun) {
+    return count == 0 ? std::string() : format_count(count, noun);
+  };
+  return joined({counted(returned.tensors, "tensor"), counted(returned.others, "other value")},
+                ", ");
+}
+
+// Where no operator was compared, what the model returns is all there is.
+void put_returned_pass(Line& line, const comparators::ReturnedValues& returned) {
+  const std::string values = values_text(returned);
+  line.put(fmt::format(": what the model returns is {}{}; no operator was compared",
+                       returned.within_policy > 0 ? "within policy" : "bit-identical",
+                       values.empty() ? "" : ", " + values));
+}
+
 void put_pass(Line& line, const Report& report) {
   const auto& c = report.coverage;
   // What an expected divergence hides stays in the sum.
   const std::string of = format_count(c.compared + c.not_judged, "operator");
-  if (c.within_policy > 0) {
+  if (c.compared == 0 && report.returned.compared > 0) {
+    put_returned_pass(line, report.returned);
+  } else if (c.within_policy > 0) {
     using configs::PolicyKind;
     const bool by_element =
         report.policy_kind == PolicyKind::kTolerance || report.policy_kind == PolicyKind::kBitwise;
@@ -282,7 +300,8 @@ void put_divergence(Line& line, const Report& report) {
     case DivergenceKind::kGrowth:
       return put_growth(line, report);
     case DivergenceKind::kUnrepeated:
-      return put_unrepeated(line, report);
+      if (report.passes.size() > 1) return put_unrepeated(line, report);
+      break;
     case DivergenceKind::kRestore:
       if (report.resume && report.resume->leading() != nullptr) return put_restore(line, report);
       break;
@@ -487,8 +506,7 @@ std::string agreeing(const comparators::ReturnedValues& returned) {
                                     counted(returned.skipped, "call", " not compared"),
                                     counted(returned.not_judged, "call", " not judged")},
                                    ", ");
-  const std::string what =
-      joined({counted(returned.tensors, "tensor"), counted(returned.others, "other value")}, ", ");
+  const std::string what = values_text(returned);
   return what.empty() ? calls : fmt::format("{} ({})", calls, what);
 }
 

@@ -145,6 +145,15 @@ std::string place_in_page(const Report& report) {
                                : fmt::format("#op-c{}", first->candidate_index.value_or(0));
 }
 
+/// The first bytes of a file; none where it cannot be read.
+std::string head_of(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::string head(kReportHead, '\0');
+  in.read(head.data(), static_cast<std::streamsize>(head.size()));
+  head.resize(static_cast<std::size_t>(in.gcount()));
+  return head;
+}
+
 }  // namespace
 
 OpLines::OpLines()
@@ -191,13 +200,21 @@ void require_report_place(const std::filesystem::path& file, bool append) {
   std::filesystem::create_directories(file.parent_path(), ignored);
   require_writable(file);
   if (append || !std::filesystem::is_regular_file(file, ignored)) return;
-  std::ifstream in(file, std::ios::binary);
-  std::string head(kReportHead, '\0');
-  in.read(head.data(), static_cast<std::streamsize>(head.size()));
-  head.resize(static_cast<std::size_t>(in.gcount()));
+  const std::string head = head_of(file);
   if (head.empty() || is_report(head)) return;
   throw usage_error(file.string() + " exists already, and is no report of repro-check",
                     "remove it first, or name another file: only reports are replaced");
+}
+
+void remove_reports(const std::filesystem::path& directory) {
+  for (const char* name : {"report.json", "report.txt", "report.html"}) {
+    const std::filesystem::path file = directory / name;
+    std::error_code error;
+    if (!std::filesystem::is_regular_file(file, error) || !is_report(head_of(file))) continue;
+    if (std::filesystem::remove(file, error); !error) continue;
+    throw core::io_error("cannot remove " + file.string() + ": " + error.message(),
+                         "it is of an earlier run, and would be taken for the report of this one");
+  }
 }
 
 std::filesystem::path repository_root() {

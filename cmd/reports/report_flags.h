@@ -63,6 +63,11 @@ struct ReportDestination {
 /// @throws core::Error{kUsage}
 void require_report_place(const std::filesystem::path& file, bool append = false);
 
+/// Removes the reports that an earlier command has left in a directory, under the names that it
+/// gives them; other files stay.
+/// @throws core::Error{kIo}
+void remove_reports(const std::filesystem::path& directory);
+
 /// The nearest directory from here upwards that holds `.git`; the current one where none does.
 std::filesystem::path repository_root();
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -8,6 +10,8 @@
 
 #include "cmd/recording/space.h"
 #include "cmd/run/runs.h"
+#include "comparators/compare.h"
+#include "core/error.h"
 #include "core/trace/run_manifest.h"
 #include "dumpers/store/directory/dump_directory.h"
 
@@ -16,6 +20,7 @@ namespace {
 
 using comparators::ObserverFinding;
 using comparators::Report;
+using comparators::Status;
 using Outputs = std::vector<RecorderOutput>;
 using Outcome = ObserverFinding::Outcome;
 
@@ -64,9 +69,15 @@ std::optional<std::pair<std::string, std::string>> difference(const Outputs& one
                    std::to_string(one.size()) + " values -> " + std::to_string(other.size()));
 }
 
-ObserverFinding judge_outputs(const std::string& run, const std::vector<Outputs>& answers) {
+/// Whether a run of which nothing is recorded draws other numbers each time, which recording it
+/// would have spared it.
+bool draws_unseeded(const configs::RunSpec& run) {
+  return !run.seed && (run.disable_dropout || run.rng != core::RngMode::kDevice);
+}
+
+ObserverFinding judge_outputs(const configs::RunSpec& run, const std::vector<Outputs>& answers) {
   ObserverFinding finding;
-  finding.run = run;
+  finding.run = run.name;
   finding.outputs = answers.front().size();
   if (finding.outputs == 0) {
     finding.outcome = Outcome::kNotJudged;
@@ -74,9 +85,9 @@ ObserverFinding judge_outputs(const std::string& run, const std::vector<Outputs>
     return finding;
   }
   if (const auto apart = difference(answers[0], answers[1])) {
-    finding.outcome = Outcome::kNotJudged;
+    finding.outcome = draws_unseeded(run) ? Outcome::kNotJudged : Outcome::kUnrepeated;
     finding.output = apart->first;
-    finding.detail = "two runs without any recording differ in output " + apart->first;
+    finding.detail = "two runs without recording differ in output " + apart->first;
     return finding;
   }
   for (std::size_t i = 2; i < answers.size(); ++i) {
@@ -126,12 +137,12 @@ bool ask(const RecordingJob& run,
     if (!outputs) return false;
     answers.push_back(*std::move(outputs));
   }
-  ObserverFinding finding = judge_outputs(run.run.name, answers);
+  ObserverFinding finding = judge_outputs(run.run, answers);
   for (unsigned more = 0; more < kMoreBare && finding.outcome == Outcome::kChanged; ++more) {
     std::optional<Outputs> outputs = answer(kWays[1]);
     if (!outputs) return false;
     answers[1] = *std::move(outputs);
-    finding = judge_outputs(run.run.name, answers);
+    finding = judge_outputs(run.run, answers);
   }
   check.findings.push_back(std::move(finding));
   return true;
@@ -160,9 +171,34 @@ ObserverCheck check_observer(const std::vector<RecordingJob>& jobs, Progress& pr
   return check;
 }
 
+void add_observed(const ObserverCheck& check, bool is_program, Report& report) {
+  report.observer = check.findings;
+  const auto found =
+      std::ranges::find(check.findings, Outcome::kUnrepeated, &ObserverFinding::outcome);
+  if (found == check.findings.end() || report.status == Status::kDiverged) return;
+  report.kind = comparators::DivergenceKind::kUnrepeated;
+  std::string reason = fmt::format("{}: {}: the {} itself does not repeat",
+                                   found->run,
+                                   found->detail,
+                                   is_program ? "program" : "model");
+  const core::ExitCode code = comparators::exit_code_of(report);
+  if (code == core::ExitCode::kRunFailed || code == core::ExitCode::kDumpUnusable) {
+    report.also.push_back(Status::kDiverged);
+    report.reasons.push_back(std::move(reason));
+    return;
+  }
+  if (report.status != Status::kReproducible) report.also.push_back(report.status);
+  report.status = Status::kDiverged;
+  report.reasons.insert(report.reasons.begin(), std::move(reason));
+  report.mend = fmt::format(
+      "recording can hide a race: record more runs (-n 29); or take away what may race: one "
+      "\"seed\", --set /determinism=error, {}",
+      is_program ? "OMP_NUM_THREADS=1 in \"env\"" : "--set /threads=1");
+}
+
 Report observer_report(const std::vector<RecordingJob>& jobs, const ObserverCheck& check) {
   Report report;
-  report.status = comparators::Status::kObserverEffect;
+  report.status = Status::kObserverEffect;
   report.observer = check.findings;
   for (const ObserverFinding& finding : check.findings) {
     if (finding.outcome != Outcome::kChanged) continue;

@@ -47,12 +47,13 @@ class RunCommand final : public Command {
     const configs::Config config = config_.load(out_, repeat_);
     report_.check_output(&config.report);
     const OutputLocks held = hold_alone(output_directories(config));
-    const RunOutputs outputs(output_directories(config));
+    RunOutputs outputs(output_directories(config));
     const bool digests_first = starts_with_digests(config);
     const std::vector<RecordingJob> jobs =
         plan_jobs(config, digests_first, [&](const std::filesystem::path& place) {
           return force_ || outputs.may_replace(place);
         });
+    discard_earlier(jobs, outputs);
     comparators::CompareOptions options = compare_options(config.compare);
     options.max_items = report_.max_items();
     options.keep_trail = report_.wants_trail();
@@ -68,7 +69,9 @@ class RunCommand final : public Command {
     }
     const RunPlan runs{jobs, options, digests_first, config.recording.window};
     Round round = record_runs(config, runs, progress);
-    for (comparators::Report& report : round.reports) report.observer = observed.findings;
+    for (comparators::Report& report : round.reports) {
+      add_observed(observed, jobs.front().run.program.has_value(), report);
+    }
     put_worst_first(round.reports);
     if (explain_) explain_origin(jobs, round.reports.front(), progress);
     return finish(globals, config, round);

@@ -14,6 +14,7 @@
 #include "cmd/render/render.h"
 #include "cmd/render/words.h"
 #include "cmd/reports/rank_pairs.h"
+#include "cmd/reports/report_flags.h"
 #include "cmd/reports/verdict.h"
 #include "cmd/terminal/logging.h"
 #include "cmd/terminal/output.h"
@@ -389,6 +390,17 @@ std::vector<std::filesystem::path> output_directories(const configs::Config& con
   std::vector<std::filesystem::path> directories;
   for (const configs::RunSpec& run : config.runs) directories.push_back(run.dump.directory);
   return directories;
+}
+
+void discard_earlier(const std::vector<RecordingJob>& jobs, RunOutputs& outputs) {
+  std::vector<std::filesystem::path> kept;
+  for (const RecordingJob& job : jobs) {
+    kept.push_back(job.dump);
+    kept.push_back(digest_directory(job.dump));
+    if (job.run.dump.reference) kept.push_back(*job.run.dump.reference);
+  }
+  outputs.discard_others(kept);
+  for (const std::filesystem::path& directory : outputs.used_before()) remove_reports(directory);
 }
 
 std::vector<RecordingJob> plan_jobs(

@@ -59,6 +59,11 @@ struct RunPlan {
 /// Every directory that the recordings of a configuration, and reports on them, go to.
 std::vector<std::filesystem::path> output_directories(const configs::Config& config);
 
+/// Removes what an earlier `run` or `gate` has left there and these jobs do not replace: dumps of
+/// runs of other names, and reports, which would be taken for those of this one.
+/// @throws core::Error{kIo}
+void discard_earlier(const std::vector<RecordingJob>& jobs, RunOutputs& outputs);
+
 /// The recordings a configuration asks for, all of whose places are free and whose recorders exist.
 /// @param may_replace  of a place, whether what lies there may be replaced
 /// @throws core::Error{kUsage}
@@ -99,6 +104,10 @@ struct ObserverCheck {
 /// are asked once.
 /// @throws core::Error{kUsage, kInterrupted, kIo}
 ObserverCheck check_observer(const std::vector<RecordingJob>& jobs, Progress& progress);
+
+/// Adds what was found to the verdict on recordings: runs that return other values while nothing is
+/// recorded diverged, whatever recordings of them show.
+void add_observed(const ObserverCheck& check, bool is_program, comparators::Report& report);
 
 /// The verdict when recording changed something.
 comparators::Report observer_report(const std::vector<RecordingJob>& jobs,

@@ -247,6 +247,11 @@ const core::TensorRecord* moved_tensor(const core::OpRecord& record) {
   return moved == record.tensors.end() ? nullptr : &*moved;
 }
 
+/// What was imported from elsewhere may have tensors alone.
+bool has_arguments(const core::OpRecord& record) {
+  return !record.arguments.empty() || std::ranges::none_of(record.tensors, core::is_input);
+}
+
 bool has_layout(const core::OpRecord& record) {
   return std::ranges::all_of(record.tensors, [](const core::TensorRecord& tensor) {
     return !core::is_input(tensor) || tensor.shape.empty() || tensor.layout != "strided" ||
@@ -371,7 +376,7 @@ std::optional<Cause> layout_cause(const OpFindings& findings) {
 
 /// What some row of the table looks at.
 struct Asked {
-  bool is_missing;           ///< no dump holds it
+  bool is_missing;           ///< one of the two sides does not hold it
   std::string_view what;     ///< that it is
   std::string_view checked;  ///< in the list of what is equal; empty where it does not belong there
 };
@@ -383,25 +388,35 @@ std::vector<Asked> asked_of(const Case& c) {
       std::ranges::any_of(c.findings.outputs, [](const TensorComparison& output) {
         return output.outcome == TensorOutcome::kBeyond && !output.metrics;
       });
-  return {{c.findings.inputs_unknown, "the content of some of its inputs", ""},
-          {draws(c) && !c.baseline.generator && !c.candidate.generator,
-           "generator positions",
-           draws(c) ? "generator" : ""},
-          {is_unmeasured, "values (overflow, flush to zero)", ""},
-          {!has_layout(c.baseline) || !has_layout(c.candidate), "memory layout", "memory layout"},
-          {writes_in_place(c.baseline) && !(was_watched(c.baseline) && was_watched(c.candidate)),
-           "whether its value was changed by another thread while in use",
-           ""},
-          {from.settings.empty() || to.settings.empty(), "settings", "settings"},
-          {from.environment.empty() || to.environment.empty(), "environment", "environment"},
-          {core::used_setting(from, "threads.intra_op") == nullptr ||
-               core::used_setting(to, "threads.intra_op") == nullptr,
-           "thread counts",
-           "threads"}};
+  // What was accepted is what operators gave: all else of its records is the candidate's own.
+  const bool is_accepted = c.evidence.report.from_accepted;
+  const auto lacks = [&](bool baseline_has, bool candidate_has) {
+    return is_accepted || !baseline_has || !candidate_has;
+  };
+  return {
+      {lacks(has_arguments(c.baseline), has_arguments(c.candidate)), "arguments", "arguments"},
+      {c.findings.inputs_unknown, "the content of some of its inputs", ""},
+      {draws(c) && lacks(c.baseline.generator.has_value(), c.candidate.generator.has_value()),
+       "generator positions",
+       draws(c) ? "generator" : ""},
+      {is_unmeasured, "values (overflow, flush to zero)", ""},
+      {lacks(has_layout(c.baseline), has_layout(c.candidate)), "memory layout", "memory layout"},
+      {writes_in_place(c.baseline) && !(was_watched(c.baseline) && was_watched(c.candidate)),
+       "whether its value was changed by another thread while in use",
+       ""},
+      {lacks(!from.settings.empty(), !to.settings.empty()), "settings", "settings"},
+      {lacks(!from.environment.empty(), !to.environment.empty()), "environment", "environment"},
+      // Platforms, of which one was accepted, tell the number of threads.
+      {!is_accepted && (core::used_setting(from, "threads.intra_op") == nullptr ||
+                        core::used_setting(to, "threads.intra_op") == nullptr),
+       "thread counts",
+       is_accepted ? "" : "threads"}};
 }
 
 std::string unexplained_text(const Case& c, const std::vector<Asked>& asked) {
-  std::vector<std::string_view> checked{"arguments"};
+  const bool is_accepted = c.evidence.report.from_accepted;
+  std::vector<std::string_view> checked;
+  if (is_accepted) checked.emplace_back("configuration");
   std::vector<std::string_view> missing;
   for (const Asked& each : asked) {
     if (each.is_missing) {
@@ -410,10 +425,13 @@ std::string unexplained_text(const Case& c, const std::vector<Asked>& asked) {
       checked.push_back(each.checked);
     }
   }
-  std::string evidence =
-      fmt::format("{}; checked and equal: {}", equal_inputs(c.findings), fmt::join(checked, ", "));
-  if (!missing.empty()) evidence += fmt::format("; not recorded: {}", fmt::join(missing, ", "));
-  return evidence;
+  std::string evidence(equal_inputs(c.findings));
+  if (!checked.empty())
+    evidence += fmt::format("; checked and equal: {}", fmt::join(checked, ", "));
+  if (missing.empty()) return evidence;
+  return evidence + fmt::format("; {}: {}",
+                                is_accepted ? "not in a baseline" : "not recorded",
+                                fmt::join(missing, ", "));
 }
 
 /// First row that holds is the cause, later ones hold as well.
@@ -476,7 +494,12 @@ Attribution attribute_compute(const Case& c) {
   const std::vector<Asked> asked = asked_of(c);
   if (cause.kind == CauseKind::kNone) {
     cause = {CauseKind::kUnexplained, unexplained_text(c, asked)};
-    if (core::is_launch(*c.baseline.op)) {
+    if (c.evidence.report.from_accepted) {
+      cause.advice = fmt::format(
+          "`repro-check record` the model that was accepted, and `repro-check diff` that dump with "
+          "{}; a gate with /baselines/store does so itself",
+          c.evidence.candidate.location());
+    } else if (core::is_launch(*c.baseline.op)) {
       cause.advice =
           "look at what the kernel does in no fixed order: atomics add as its programs arrive";
     }

@@ -342,7 +342,8 @@ struct ObserverFinding {
   enum class Outcome {
     kUnchanged,
     kChanged,
-    kNotJudged,  ///< the run without recording does not return the same twice
+    kNotJudged,   ///< it returns nothing, or draws what recording would have substituted
+    kUnrepeated,  ///< the run without recording does not return the same twice
   };
   std::string run;
   Outcome outcome = Outcome::kUnchanged;
@@ -530,7 +531,8 @@ enum class DivergenceKind {
   kUninitialised,  ///< an operator read memory nobody had written
   kRng,            ///< a generator stood at another place
   kGrowth,         ///< every operator is within its policy, and the error grows beyond max_growth
-  kUnrepeated,     ///< two pairs of runs of one configuration did not diverge alike
+  kUnrepeated,     ///< two pairs of runs of one configuration did not diverge alike, or two runs
+                   ///< without recording did not return the same
   kExpectation,    ///< a divergence that is expected did not keep to what was said of it
   kRestore,        ///< a resumed run went on from another state than the run that it resumes
 };

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <fstream>
 #include <iterator>
+#include <span>
 #include <system_error>
 
 #include "configs/parser/builtin_files.h"
@@ -52,6 +53,17 @@ std::optional<std::size_t> parse_index(const std::string& token, std::size_t siz
   return std::nullopt;
 }
 
+/// The key that a value stands for where it is short for an object: `"model": "model.pt"`, a policy
+/// `"ulp"`, an input `2.5`; empty where it is short for none.
+/// @param way  the tokens that lead to it
+std::string short_key(std::span<const std::string> way) {
+  if (way.empty()) return {};
+  if (way.back() == "model") return "path";
+  if (way.back() == "policy") return "kind";
+  const bool is_input = way.size() > 1 && way[way.size() - 2] == "inputs";
+  return is_input ? "value" : "";
+}
+
 /// The member or item `token` of `parent`, made when it is missing; null when it cannot be.
 Json* step_into(Json& parent, const std::string& token) {
   if (parent.is_null()) parent = Json::object();
@@ -89,7 +101,10 @@ void apply(const ConfigOverride& change, Json& document, Problems& problems) {
   Json changed = document;
   Json* place = &changed;
   std::string pointer;
-  for (const std::string& token : tokens) {
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    const std::string& token = tokens[i];
+    const std::string key = short_key(std::span(tokens).first(i));
+    if (place->is_primitive() && !place->is_null() && !key.empty()) *place = Json{{key, *place}};
     Json* next = step_into(*place, token);
     if (next == nullptr) {
       const std::string why =

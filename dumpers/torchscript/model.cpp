@@ -289,6 +289,7 @@ torch::jit::Module load_module(const std::filesystem::path& path, at::Device dev
   try {
     return torch::jit::load(path.string(), device);
   } catch (const std::exception& error) {
+    if (!is_out_of_memory(error)) require_undamaged(path);
     throw load_failure(path, error);
   }
 }

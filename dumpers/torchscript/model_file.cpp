@@ -6,9 +6,12 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <fstream>
+#include <functional>
 #include <ios>
 #include <memory>
+#include <utility>
 
 #include "core/error.h"
 #include "core/text/text.h"
@@ -47,6 +50,24 @@ std::string read_head(const std::filesystem::path& file) {
   in.read(head.data(), static_cast<std::streamsize>(head.size()));
   head.resize(static_cast<std::size_t>(in.gcount()));
   return head;
+}
+
+/// Calls `visit` for every entry of a zip archive, until it returns false.
+/// @return whether the last one was reached
+bool visit_zip(const std::filesystem::path& file,
+               const std::function<bool(archive*, const std::string&)>& visit) {
+  constexpr std::size_t kBlock = std::size_t{16} << 10U;
+  const std::unique_ptr<archive, int (*)(archive*)> zip(archive_read_new(), &archive_read_free);
+  archive_read_support_format_zip_seekable(zip.get());
+  if (archive_read_open_filename(zip.get(), file.c_str(), kBlock) != ARCHIVE_OK) return false;
+  for (;;) {
+    archive_entry* entry = nullptr;
+    const int code = archive_read_next_header(zip.get(), &entry);
+    if (code == ARCHIVE_EOF) return true;
+    if (code != ARCHIVE_OK && code != ARCHIVE_WARN) return false;
+    const char* name = archive_entry_pathname(entry);
+    if (!visit(zip.get(), name == nullptr ? "" : name)) return false;
+  }
 }
 
 /// Archives made by LibTorch keep everything below one folder, named after the file.
@@ -124,6 +145,21 @@ std::string advice(FileKind kind, const std::string& name) {
   }
 }
 
+/// The first entry whose bytes are not those that its checksum is of; empty where there is none.
+std::string damaged_entry(const std::filesystem::path& file) {
+  std::string damaged;
+  visit_zip(file, [&](archive* zip, const std::string& name) {
+    const void* block = nullptr;
+    std::size_t size = 0;
+    std::int64_t offset = 0;
+    int code = ARCHIVE_OK;
+    while (code == ARCHIVE_OK) code = archive_read_data_block(zip, &block, &size, &offset);
+    if (code != ARCHIVE_EOF) damaged = name;
+    return damaged.empty();
+  });
+  return damaged;
+}
+
 }  // namespace
 
 FileKind identify_file(const std::filesystem::path& file) {
@@ -153,22 +189,21 @@ void require_torchscript(const std::filesystem::path& file) {
                     advice(kind, file.stem().string() + ".pt"));
 }
 
+void require_undamaged(const std::filesystem::path& file) {
+  const std::string damaged = damaged_entry(file);
+  if (damaged.empty()) return;
+  throw usage_error(
+      file.string() + ": the file is damaged: " + damaged + " in it is not what its checksum is of",
+      "copy it again from where it is whole, or export the model again");
+}
+
 std::optional<std::vector<std::string>> zip_entry_names(const std::filesystem::path& file) {
-  constexpr std::size_t kBlock = std::size_t{16} << 10U;
-  const std::unique_ptr<archive, int (*)(archive*)> zip(archive_read_new(), &archive_read_free);
-  archive_read_support_format_zip_seekable(zip.get());
-  if (archive_read_open_filename(zip.get(), file.c_str(), kBlock) != ARCHIVE_OK) {
-    return std::nullopt;
-  }
   std::vector<std::string> names;
-  for (;;) {
-    archive_entry* entry = nullptr;
-    const int code = archive_read_next_header(zip.get(), &entry);
-    if (code == ARCHIVE_EOF) return names;
-    if (code != ARCHIVE_OK && code != ARCHIVE_WARN) return std::nullopt;
-    const char* name = archive_entry_pathname(entry);
-    names.emplace_back(name == nullptr ? "" : name);
-  }
+  const bool is_whole = visit_zip(file, [&](archive*, const std::string& name) {
+    names.push_back(name);
+    return true;
+  });
+  return is_whole ? std::optional(std::move(names)) : std::nullopt;
 }
 
 }  // namespace repro_check::torchscript

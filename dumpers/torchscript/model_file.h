@@ -39,6 +39,11 @@ std::string_view describe_kind(FileKind kind) noexcept;
 /// @throws core::Error{kUsage} unless the file is TorchScript, saying what it is and how to mend it
 void require_torchscript(const std::filesystem::path& file);
 
+/// For a model that LibTorch could not make sense of: it reads parts of the file when it first
+/// needs them, and checks none of them.
+/// @throws core::Error{kUsage} where an entry of the archive is not what its checksum is of
+void require_undamaged(const std::filesystem::path& file);
+
 /// Names of the entries of a zip archive, by its central directory.
 /// @return empty when there is no whole central directory: no zip, or a truncated one
 std::optional<std::vector<std::string>> zip_entry_names(const std::filesystem::path& file);

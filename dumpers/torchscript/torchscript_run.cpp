@@ -26,6 +26,7 @@
 #include "dumpers/torchscript/inputs.h"
 #include "dumpers/torchscript/method_runner.h"
 #include "dumpers/torchscript/model.h"
+#include "dumpers/torchscript/model_file.h"
 
 namespace repro_check::torchscript {
 namespace {
@@ -386,8 +387,13 @@ class PreparedRun final : public TorchScriptRun {
 }  // namespace
 
 std::unique_ptr<TorchScriptRun> prepare_run(const configs::RunSpec& run, const Hdf5Reader& hdf5) {
-  return translated(
-      "preparing the run", kFreeMemory, [&] { return std::make_unique<PreparedRun>(run, hdf5); });
+  try {
+    return translated(
+        "preparing the run", kFreeMemory, [&] { return std::make_unique<PreparedRun>(run, hdf5); });
+  } catch (const core::Error& error) {
+    if (error.kind() == core::ErrorKind::kRunFailed) require_undamaged(run.model.path);
+    throw;
+  }
 }
 
 }  // namespace repro_check::torchscript

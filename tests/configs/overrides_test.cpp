@@ -45,6 +45,21 @@ TEST_CASE("missing objects are made, lists grow at their end, keys are unescaped
   CHECK(std::get<ContainerInput>(config.runs[0].calls[0][0].source).items.at(0).name == "a/b~c");
 }
 
+TEST_CASE("what is short for an object takes keys like one") {
+  const Config config = test::parse(
+      R"({"model": "files/model.pt", "inputs": [1], "compare": {"policy": "bitwise"},
+          "runs": [{"name": "a"}, {"name": "b", "model": "files/model.pt"}]})",
+      {{"/runs/1/model/path", R"("files/other.pt")"},
+       {"/model/method", "generate"},
+       {"/compare/policy/equal_nan", "never"},
+       {"/inputs/0/name", "scale"}});
+  CHECK(config.runs[0].model.path.filename() == "model.pt");
+  CHECK(config.runs[0].model.method == "generate");
+  CHECK(config.runs[1].model.path.filename() == "other.pt");
+  CHECK(config.compare.policy.equal_nan == EqualNan::kNever);
+  CHECK(config.runs[0].calls[0][0].name == "scale");
+}
+
 TEST_CASE("later ones see what earlier ones did") {
   CHECK(test::parse(kText, {{"/seed", "7"}, {"/seed", "8"}}).runs[0].seed == 8);
 }

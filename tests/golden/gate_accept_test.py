@@ -4,6 +4,7 @@
 `gate_accept_test.py REPRO_CHECK MAKE_DUMP MAKE_UNFINISHED_DUMP`."""
 
 import json
+import shlex
 import shutil
 import unittest
 
@@ -22,6 +23,21 @@ class AcceptTest(GateCase):
         self.assertNotEqual(first, second)
         self.accept()
         self.assertEqual(self.baselines(), [second[0].removesuffix(".new")])
+
+    def test_the_command_that_is_printed_accepts(self):
+        runs = {"*": {"fixture": "three_ops.json", "change": PLATFORM}}
+        flags = ["--set", "/env/A=b c", "--name", "foo", "--baselines", "bl 2", "--out", "o 2"]
+        for shown in ("next: ", "if this is right, `"):
+            with self.subTest(shown=shown):
+                done = self.tool("gate", "-c", "gate.json", *flags, runs=runs, env={"COLUMNS": "400"})
+                self.assertEqual(done.returncode, 4, done.stderr)
+                line = next(line for line in done.stdout.splitlines() if shown in line)
+                program, *words = shlex.split(line.split(shown)[1].split("`")[0])
+                self.assertEqual(program, "repro-check")
+                done = self.tool(*words)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual([path.name.split("-")[0] for path in (self.tmp / "bl 2").iterdir()], ["foo"])
+                shutil.rmtree(self.tmp / "bl 2")
 
     def test_a_gate_that_leaves_nothing_leaves_nothing_of_an_earlier_one(self):
         self.gate(code=4)

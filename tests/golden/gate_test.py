@@ -75,6 +75,17 @@ class GateTest(GateCase):
         self.assertEqual(report["gate"]["baseline"]["state"], "refresh")
         self.assertEqual(self.status(report), "reproducible")
 
+    def test_a_weight_that_no_result_depends_on_is_named(self):
+        self.accepted()
+        report = self.gate({"/tensors/w/values": [9, 9, 9, 9]})
+        self.assertEqual(self.status(report), "reproducible")
+        self.assertEqual(report["gate"]["baseline"]["state"], "refresh")
+        (change,) = report["gate"]["baseline"]["changes"]
+        self.assertEqual(change["name"], "parameter linear1.weight")
+        self.assertNotEqual(change["accepted"], change["now"])
+        self.assertIn("no operator changes; parameter linear1.weight", self.accept())
+        self.assertEqual(self.gate({"/tensors/w/values": [9, 9, 9, 9]})["gate"]["baseline"]["state"], "same")
+
     def test_a_baseline_from_before_what_is_returned_was_recorded_stays_valid(self):
         self.accepted()
         fixture = json.loads((HERE / "fixtures" / "three_ops.json").read_text())
@@ -97,6 +108,16 @@ class GateTest(GateCase):
         self.assertEqual(self.status(report), "stale_baseline")
         self.assertEqual(report["gate"]["baseline"]["changes"],
                          [{"name": "config /seed", "accepted": "1", "now": "2"}])
+
+    def test_nothing_is_said_to_be_equal_that_a_baseline_does_not_hold(self):
+        self.accepted()
+        cause = self.gate(RELU, code=1)["first_divergence"]["cause"]
+        self.assertEqual(cause["name"], "unexplained")
+        self.assertIn("checked and equal: configuration; not in a baseline: arguments", cause["evidence"])
+        for what in ("arguments", "memory layout", "settings", "environment"):
+            self.assertIn(what, cause["not_recorded"])
+        self.assertIn("repro-check diff", cause["advice"])
+        self.assertIn("repro-check-out/baseline", cause["advice"])
 
     def test_five_runs(self):
         runs = {"*": {"fixture": "three_ops.json", "change": PLATFORM},

@@ -309,6 +309,25 @@ class WhatIsReplaced(TwoCommands):
         self.assertTrue((self.out / "candidate" / "manifest.json").exists())
 
 
+    def test_what_an_earlier_run_left_is_not_taken_for_this_one(self):
+        self.configure("ab.json", runs=[{"name": "a"}, {"name": "b"}])
+        differing = {**SAME, "b": {**SAME["*"], "fixture": "diverged.json"}}
+        for again in (["run", "-c", "config.json"], ["gate", "-c", "config.json"]):
+            with self.subTest(again=again):
+                code, _, err = self.run_tool("run", "-c", "ab.json", "--set", '/report/format=["text", "json"]',
+                                             "--report", "html=repro-check-out/report.html", plan=differing)
+                self.assertEqual(code, 1, err)
+                (self.out / "report.txt").write_text("notes of somebody")
+                self.make_dump(self.out / "kept")
+                code, out, err = self.run_tool(*again, "--format", "json")
+                self.assertEqual(code, {"run": 0, "gate": 4}[again[0]], out + err)
+                self.assertEqual(sorted(path.name for path in self.out.iterdir() if path.suffix != ".new"),
+                                 [".repro-check-run", "baseline", "candidate", "kept", "report.txt"])
+                names = [line.split()[1] for line in (self.out / ".repro-check-run").read_text().splitlines()]
+                self.assertEqual(names, ["baseline", "candidate"])
+                shutil.rmtree(self.out / "kept")
+
+
 class Accepting(TwoCommands):
     def accept(self):
         return self.start("gate", "accept", "-c", "config.json")

@@ -820,7 +820,8 @@ void describe_gate(auto f, Of<decltype(f), GateOutcome>& it) {
   f NAMED("name", gate) MEMBER(runs) MEMBER(runs_agree) NAMED_TEXT("platform_key", key);
   f.at("baseline") NAMED("state", baseline) TEXT(file) MEMBER(changes) TEXT(summary) TEXT(nearest)
       MEMBER(nearest_changes);
-  f TEXT(pending) TEXT(refusal) MEMBER(orphans) MEMBER(notes) TEXT(attempt) TEXT(config);
+  f TEXT(pending) TEXT(refusal) MEMBER(orphans) MEMBER(notes) TEXT(attempt) TEXT(config)
+      SOMETIMES(flags);
 }
 
 /// @param gate  null without one, and for a reader never

@@ -259,8 +259,11 @@ std::vector<std::string> once_each(std::vector<std::string> texts) {
 }
 
 void add_why(Page& page, const Report& report, const Detail& detail) {
-  // The first reason is the verdict line itself where no divergence was judged.
-  const bool is_said = report.status != Status::kDiverged && report.status != Status::kReproducible;
+  // The first reason is the verdict line itself where no divergence was judged, or none was seen in
+  // what was recorded.
+  const bool is_unseen = report.kind == DivergenceKind::kUnrepeated && report.passes.size() < 2;
+  const bool is_said =
+      is_unseen || (report.status != Status::kDiverged && report.status != Status::kReproducible);
   std::vector<std::string> sentences(
       report.reasons.begin() + (is_said && !report.reasons.empty() ? 1 : 0), report.reasons.end());
   if (report.status == Status::kDiverged && report.first_divergence) {
@@ -649,7 +652,8 @@ std::string observer_text(const Json& findings) {
     const Json& outcome = finding.at("outcome");
     return say(outcome == "unchanged" ? "recording left {outputs:output} of {run} bit-identical"
                : outcome == "changed" ? "recording {run} at level {level} changed output {output}"
-                                      : "{run} not judged: {detail}",
+               : outcome == "unrepeated" ? "{run} does not repeat: {detail}"
+                                         : "{run} not judged: {detail}",
                finding);
   });
 }

@@ -210,6 +210,16 @@ TEST_CASE("evidence that was not recorded is said to be missing, not to be absen
                  "checked and equal: arguments, memory layout, settings, environment, threads"));
 }
 
+TEST_CASE("what one of the two does not hold is not called equal") {
+  const ordered_json known = {{"settings", {{"threads.intra_op", "2"}}},
+                              {"environment", {{"libtorch.version", "2.13.0"}}}};
+  const ordered_json drew = {
+      {"seeded", true}, {"generator", {{"seed", 1}, {"before", 1}, {"after", 2}, {"drawn", 1}}}};
+  const Report report = compute("aten::rand", {{"seeded", true}}, drew, known, known);
+  CHECK(cause_of(report).name() == "unexplained");
+  CHECK(cause_of(report).not_recorded == std::vector<std::string>{"generator positions"});
+}
+
 TEST_CASE("inputs that nobody recorded are not called equal") {
   Trace baseline = model("baseline");
   Trace candidate = model("candidate");

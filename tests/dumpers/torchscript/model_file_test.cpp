@@ -85,6 +85,24 @@ TEST_CASE("what is no TorchScript is named, with the way out") {
   }
 }
 
+TEST_CASE("an archive with other bytes than its checksums are of is damaged") {
+  const TempDirectory dir;
+  std::string bytes = test::zip_of({"m/data.pkl", "m/constants.pkl"});
+  write_file(dir / "m.pt", bytes);
+  CHECK_NOTHROW(require_undamaged(dir / "m.pt"));
+  constexpr std::size_t kChecksum = 16;  // in the entry of the central directory
+  bytes.at(bytes.rfind("PK\x01\x02") + kChecksum) = '\x01';
+  write_file(dir / "m.pt", bytes);
+  try {
+    require_undamaged(dir / "m.pt");
+    FAIL("passed");
+  } catch (const core::Error& error) {
+    CHECK(std::string(error.what()).find("the file is damaged: m/constants.pkl") !=
+          std::string::npos);
+    CHECK(error.hint().find("copy it again") != std::string::npos);
+  }
+}
+
 TEST_CASE("missing files and directories are usage errors") {
   const TempDirectory dir;
   CHECK_THROWS_WITH_AS(identify_file(dir / "no.pt"),

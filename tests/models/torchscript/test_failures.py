@@ -5,6 +5,9 @@ import harness
 harness.need("torch", "numpy")
 
 import json
+import struct
+import zipfile
+import zlib
 
 import torch
 from torch import Tensor, nn
@@ -98,6 +101,22 @@ class Failures(harness.ToolTest):
         whole = self.folder / self.script(Good())
         whole.write_bytes(whole.read_bytes()[:2000])
         self.refused("m.pt", FLOATS, r"m\.pt")
+
+    def test_damaged_model(self):
+        """LibTorch reads what says where the lines are only when it is asked for it."""
+        for ending in ("constants.pkl", "debug_pkl", "data.pkl"):
+            with self.subTest(ending=ending):
+                file = self.folder / self.script(Good())
+                with zipfile.ZipFile(file) as archive:
+                    entries = [(entry.filename, archive.read(entry)) for entry in archive.infolist()]
+                name, whole = next(each for each in entries if each[0].endswith(ending))
+                damaged = whole[:2] + b"\x02" + whole[3:]
+                with zipfile.ZipFile(file, "w") as archive:
+                    for other, content in entries:
+                        archive.writestr(zipfile.ZipInfo(other), damaged if other == name else content)
+                sums = [struct.pack("<I", zlib.crc32(content)) for content in (damaged, whole)]
+                file.write_bytes(file.read_bytes().replace(*sums))
+                self.refused("m.pt", FLOATS, f"m.pt: the file is damaged: {name} ", "copy it again")
 
     def test_eager_checkpoint(self):
         torch.save(Good().state_dict(), self.folder / "m.pt")

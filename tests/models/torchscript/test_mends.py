@@ -41,6 +41,11 @@ class Softmax(nn.Module):
         return torch.layer_norm(x, [64]) + torch.softmax(x, 1)
 
 
+class OtherEpsilon(nn.Module):
+    def forward(self, x):
+        return torch.layer_norm(x, [64], eps=1e-3) + torch.softmax(x, 1)
+
+
 class Summed(nn.Module):
     """Every thread adds to the same few places, in the order in which it arrives."""
 
@@ -196,6 +201,12 @@ class Mends(ToolTest):
         self.assertIn("/runs/1/settings/mkldnn.enabled", line)
         both = {"settings": {"mkldnn.enabled": "on"}}
         self.judged(0, **base, runs=[{"name": "a", **both}, {"name": "b", **both}])
+
+    def test_model_files(self):
+        base = {"model": self.save("one.pt", Softmax()), "inputs": [normal("x", 32, 64)]}
+        other = {"model": self.save("other.pt", OtherEpsilon())}
+        _, _, line = self.planted(base, other, "argument differs", "eps", 'run one "model" in both')
+        self.assertIn("/runs/1/model/path", line)
 
     def test_a_variable(self):
         model = self.save("m.pt", Softmax())
