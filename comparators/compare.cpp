@@ -556,7 +556,17 @@ class Comparison {
     damage_in([&] {  // pairing will say so
       renames_ = find_renames(baseline_, candidate_, options);
       options.renames = &renames_;
+      if (renames_.empty()) without_modules_ = side_without_modules(baseline_, candidate_);
+      options.without_modules = without_modules_.has_value();
     });
+  }
+
+  void note_frozen() {
+    if (!without_modules_) return;
+    report_.warnings.push_back(
+        fmt::format("the {} names no modules, as a frozen model does not: its operators are paired "
+                    "with the other's without regard to theirs",
+                    *without_modules_ ? "baseline" : "candidate"));
   }
 
   void note_hidden_steps(std::string_view side, std::size_t operators) {
@@ -616,6 +626,7 @@ class Comparison {
     report_.alignment.left_out_baseline = pairing_.baseline.nested_left_out;
     report_.alignment.left_out_candidate = pairing_.candidate.nested_left_out;
     append(rename_notes(renames_), report_.warnings);
+    note_frozen();
     note_hidden_steps("baseline", pairing_options.baseline.without.size());
     note_hidden_steps("candidate", pairing_options.candidate.without.size());
     report_.name_map = map_use(options_.spec.map, pairing_, renamed_tensors);
@@ -659,6 +670,7 @@ class Comparison {
   TensorJudge judge_{baseline_, candidate_, options_};
   std::optional<PairingOptions> pairing_options_;
   ModuleRenames renames_;
+  std::optional<bool> without_modules_;  ///< of the baseline, or of the candidate
   Pairing pairing_;
   std::optional<Fp64Reference> fp64_;
   Observations observations_;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <set>
 #include <span>
 #include <string_view>
@@ -54,6 +55,22 @@ void add_changes(const std::string& pointer,
     } else {
       changes.push_back({place, text(from, name), text(to, name), {}});
     }
+  }
+}
+
+using Values = std::map<std::string, std::string>;
+
+/// Adds what is no tensor, as JSON text by its place.
+void add_values(const std::string& pointer, const Json& node, Values& values) {
+  if (!node.is_structured()) {
+    values.emplace(pointer, node.dump(-1, ' ', false, Json::error_handler_t::replace));
+    return;
+  }
+  const auto makes_tensor = [&](const char* source) { return node.contains(source); };
+  if (std::ranges::any_of(std::array{"generate", "npy", "torch", "hdf5"}, makes_tensor)) return;
+  for (const auto& [name, item] : node.items()) {
+    const bool is_argument_name = name == "name" && item.is_string();
+    if (!is_argument_name) add_values(fmt::format("{}/{}", pointer, name), item, values);
   }
 }
 
@@ -135,6 +152,29 @@ std::vector<SettingChange> recorded_changes(const std::string& baseline,
   const Json to = Json::parse(candidate, nullptr, false);
   std::vector<SettingChange> changes;
   if (from.is_object() && to.is_object()) add_changes("", from, to, changes);
+  return changes;
+}
+
+std::vector<SettingChange> recorded_values(const std::string& baseline,
+                                           const std::string& candidate) {
+  const Json here = Json::parse(baseline, nullptr, false);
+  const Json there = Json::parse(candidate, nullptr, false);
+  if (!here.contains("calls") || !there.contains("calls")) return {};
+  Values from;
+  Values to;
+  add_values("/calls", here.at("calls"), from);
+  add_values("/calls", there.at("calls"), to);
+  Values places = from;
+  places.insert(to.begin(), to.end());
+  const auto text = [](const Values& side, const std::string& place) {
+    const auto found = side.find(place);
+    return found == side.end() ? std::string("unset") : found->second;
+  };
+  std::vector<SettingChange> changes;
+  for (const auto& [place, value] : places) {
+    if (text(from, place) == text(to, place)) continue;
+    changes.push_back({place, text(from, place), text(to, place), {}});
+  }
   return changes;
 }
 

@@ -29,6 +29,12 @@ std::vector<SettingChange> setting_changes(const RunSpec& baseline, const RunSpe
 std::vector<SettingChange> recorded_changes(const std::string& baseline,
                                             const std::string& candidate);
 
+/// Of two runs that were recorded, the values that their calls were given and that are no tensors:
+/// `/calls/0/inputs/1/value`, 1 and 0. What tensors hold, dumps know. Empty where one of the texts
+/// says nothing of calls.
+std::vector<SettingChange> recorded_values(const std::string& baseline,
+                                           const std::string& candidate);
+
 /// Files that a run reads: models, inputs, another recorder; each once, in order.
 std::vector<std::filesystem::path> files_of(const RunSpec& run);
 

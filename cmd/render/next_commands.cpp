@@ -89,8 +89,13 @@ std::vector<std::string> given_apart(const Report& report) {
   }
   for (const auto& change :
        configs::recorded_changes(baseline.configuration, candidate.configuration)) {
-    constexpr std::array<std::string_view, 6> kOthers{
-        "/model/path", "/model/mode", "/seed", "/disable_dropout", "/rng", "/dtype"};
+    constexpr std::array<std::string_view, 7> kOthers{"/model/path",
+                                                      "/model/mode",
+                                                      "/model/method",
+                                                      "/seed",
+                                                      "/disable_dropout",
+                                                      "/rng",
+                                                      "/dtype"};
     const bool is_one = std::find(kOthers.begin(), kOthers.end(), change.pointer) != kOthers.end();
     if (is_one && change.baseline != "unset") add(change.pointer, change.baseline);
   }

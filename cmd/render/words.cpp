@@ -634,6 +634,18 @@ std::string drawn_text(const Report& report) {
     return fmt::format(
         "{} ({}), from where the first run's generators had come", text, seeds_text(draws));
   }
+  const auto& first = report.runs.front().manifest;
+  const auto has_other_seed = [&](const RunSummary& run) {
+    return run.manifest.seed != first.seed;
+  };
+  // A baseline of a gate does not say its own.
+  if (!report.from_accepted && std::ranges::any_of(report.runs, has_other_seed)) {
+    return fmt::format(
+        "{} ({}), by which the {} seeds its generators itself, whatever the runs' seeds",
+        text,
+        seeds_text(draws),
+        first.is_of_program() ? "program" : "model");
+  }
   return fmt::format("{} ({}): {} because {} runs had the same seed",
                      text,
                      seeds_text(draws),

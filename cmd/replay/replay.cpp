@@ -2,6 +2,7 @@
 #include "cmd/replay/replay.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -9,6 +10,7 @@
 #include <set>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "cmd/inspect/inspect_tensor.h"
 #include "cmd/recording/kit.h"
@@ -92,7 +94,7 @@ void take(const std::string& isa, ReplayAnswer answer, ReplayFindings& findings)
   if (!findings.candidate) findings.candidate = std::move(answer.candidate);
 }
 
-bool inputs_agree(const core::OpRecord& left, const core::OpRecord& right) {
+bool tensors_agree(const core::OpRecord& left, const core::OpRecord& right) {
   const auto inputs = [](const core::OpRecord& op) {
     std::vector<core::ContentKey> keys;
     for (const core::TensorRecord& tensor : op.tensors) {
@@ -100,7 +102,17 @@ bool inputs_agree(const core::OpRecord& left, const core::OpRecord& right) {
     }
     return keys;
   };
-  return inputs(left) == inputs(right) && left.arguments == right.arguments;
+  return inputs(left) == inputs(right);
+}
+
+/// The names of those that differ, of records whose tensors agree.
+std::string other_arguments(const core::OpRecord& left, const core::OpRecord& right) {
+  std::vector<std::string_view> names;
+  for (const core::Argument& argument : left.arguments) {
+    const core::Value* other = core::find_argument(right, argument.name);
+    if (other == nullptr || !(*other == argument.value)) names.push_back(argument.name);
+  }
+  return core::printable(fmt::format("{}", fmt::join(names, ", ")));
 }
 
 }  // namespace
@@ -174,7 +186,10 @@ ReplayFindings replay(const ReplayPlan& plan) {
     other.op = plan.against_op ? *plan.against_op : counterpart(*dump, recorded.op, *against);
     findings.against = other.dump.string();
     findings.against_op = other.op;
-    findings.same_inputs = inputs_agree(findings.op, core::require_replayable(*against, other.op));
+    const core::OpRecord there = core::require_replayable(*against, other.op);
+    const bool tensors = tensors_agree(findings.op, there);
+    findings.same_inputs = tensors && findings.op.arguments == there.arguments;
+    if (tensors) findings.other_arguments = other_arguments(findings.op, there);
   }
   const TemporaryFile request("repro-check-replay");
   write_file(request.path(), to_text(asked));

@@ -44,7 +44,8 @@ struct ReplayFindings {
   std::string dump;
   std::string against;  ///< empty = nothing was
   std::uint64_t against_op = 0;
-  bool same_inputs = true;  ///< of the two recorded calls
+  bool same_inputs = true;      ///< of the two recorded calls
+  std::string other_arguments;  ///< `eps`, where tensors are the same and these are not
   std::string libtorch;
   std::string device;  ///< as asked; empty = as recorded
   std::vector<ReplaySetting> settings;

@@ -161,7 +161,10 @@ std::string replay_text(const ReplayFindings& findings) {
                fmt::format("{}, op {}: recorded with {}",
                            findings.against,
                            findings.against_op,
-                           findings.same_inputs ? "the same inputs" : "other inputs"));
+                           findings.same_inputs ? "the same inputs"
+                           : findings.other_arguments.empty()
+                               ? "other inputs"
+                               : "other arguments: " + findings.other_arguments));
   }
   page.prose(
       "recorder",

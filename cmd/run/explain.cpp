@@ -94,6 +94,7 @@ void execute_again(const std::vector<RecordingJob>& jobs,
   first.isas = instruction_sets(baseline);
   const ReplayFindings of_baseline = replay(first);
   evidence.same_inputs = of_baseline.same_inputs;
+  evidence.other_arguments = of_baseline.other_arguments;
   evidence.baseline_rmse = rms_distance(of_baseline.baseline);
   evidence.candidate_rmse = rms_distance(of_baseline.candidate);
   evidence.reference_ratio = of_baseline.reference_ratio();

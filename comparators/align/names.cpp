@@ -216,6 +216,14 @@ class Search {
   ModuleRenames renames_;
 };
 
+bool calls_in_modules(const core::DumpSource& source) {
+  for (std::uint64_t i = 0; i < source.op_count(); ++i) {
+    const core::OpRecord head = source.op_head(i);
+    if (!core::is_returned(head) && !module_of(head).empty()) return true;
+  }
+  return false;
+}
+
 std::string text_of(const std::string& path) { return path.empty() ? "the root" : path; }
 
 }  // namespace
@@ -225,6 +233,17 @@ ModuleRenames find_renames(const core::DumpSource& baseline,
                            const PairingOptions& options) {
   if (baseline.manifest().model_digest == candidate.manifest().model_digest) return {};
   return Search(baseline, candidate, options).run();
+}
+
+std::optional<bool> side_without_modules(const core::DumpSource& baseline,
+                                         const core::DumpSource& candidate) {
+  if (baseline.manifest().model_digest == candidate.manifest().model_digest) return std::nullopt;
+  const bool here = calls_in_modules(baseline);
+  if (baseline.op_count() == 0 || candidate.op_count() == 0 ||
+      here == calls_in_modules(candidate)) {
+    return std::nullopt;
+  }
+  return !here;
 }
 
 std::vector<std::string> rename_notes(const ModuleRenames& renames) {

@@ -68,6 +68,12 @@ ModuleRenames find_renames(const core::DumpSource& baseline,
                            const core::DumpSource& candidate,
                            const PairingOptions& options);
 
+/// Of two models of which one has modules that make calls, and the other, as a frozen one, does
+/// everything in its root: which of them the latter is, `true` for the baseline. What they run can
+/// be paired without modules alone. Dumps of one model file have none.
+std::optional<bool> side_without_modules(const core::DumpSource& baseline,
+                                         const core::DumpSource& candidate);
+
 /// A sentence for each part of a path that was renamed: `module enc of the candidate is taken for
 /// encoder of the baseline (24 modules)`; of many the first ones.
 std::vector<std::string> rename_notes(const ModuleRenames& renames);

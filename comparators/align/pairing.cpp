@@ -513,15 +513,12 @@ void align_all(const core::DumpSource& baseline,
                const core::DumpSource& candidate,
                const PairingOptions& options,
                Pairing& pairing) {
-  // The baseline keeps its names, if there are to be any.
-  const NameRewriter as_they_are =
-      options.without_modules ? NameRewriter::without_modules() : NameRewriter();
   KnownKeys known;
   const auto read =
       [&](const core::DumpSource& source, const SideOptions& side, const NameRewriter& names) {
         return read_side(source, side, names, pairing.rewritten, options.pace, known);
       };
-  SideRecords here = read(baseline, options.baseline, as_they_are);
+  SideRecords here = read(baseline, options.baseline, pairing.own_names);
   SideRecords there = read(candidate, options.candidate, pairing.names);
   pairing.distinct_keys = known.size();
   known = {};
@@ -668,7 +665,9 @@ Pairing pair_records(const core::DumpSource& baseline,
     pairing.names = NameRewriter(*options.map, options.renames);
     pairing.rewritten.resize(options.map->entries.size());
   }
-  if (options.without_modules) pairing.names = NameRewriter::without_modules();
+  if (options.without_modules) {
+    pairing.own_names = pairing.names = NameRewriter::without_modules();
+  }
   align_all(baseline, candidate, options, pairing);
   pair_returned(baseline, candidate, pairing);
   if (!pairing.summary.by_position) pairing.moved = find_moved(pairing);

@@ -71,6 +71,7 @@ struct Pairing {
   /// Records of one key that were left over on both sides: the same call elsewhere. In baseline
   /// order.
   core::LargeVector<OpPair> moved;
+  NameRewriter own_names;                ///< of the baseline
   NameRewriter names;                    ///< of the candidate
   std::vector<std::uint64_t> rewritten;  ///< per entry of the map, records of the candidate
   std::uint64_t matched = 0;             ///< operators; returned values are none

@@ -130,6 +130,7 @@ std::optional<Cause> argument_differs(const Case& c) {
     cause.advice = host_advice(c.evidence);
   }
   if (const std::string_view advice = argument_advice(c); !advice.empty()) cause.advice = advice;
+  name_told(c.evidence, cause);
   return cause;
 }
 
@@ -157,6 +158,9 @@ std::optional<Cause> rng_stream(const Case& c) {
   if (seeds) {
     cause.advice = here != there ? "set one \"seed\" for both runs"
                                  : "give that generator the same seed in every run";
+  }
+  if (c.evidence.baseline.manifest().rng != c.evidence.candidate.manifest().rng) {
+    cause.advice = "give both runs one \"rng\", \"device\" or \"host\"";
   }
   if (c.evidence.rng.parted_in_threads()) {
     cause.advice =
@@ -620,6 +624,57 @@ std::string unobserved_text(const TracedInput& input) {
       input.changed);
 }
 
+/// The name of the only parameter or buffer of a run that holds what `tensor` does; null where
+/// there is none, or several do.
+const std::string* only_holder(const core::RunManifest& manifest,
+                               const core::TensorRecord& tensor) {
+  const std::string* name = nullptr;
+  for (const core::NamedTensor& named : manifest.named_tensors) {
+    if (named.kind == core::NamedTensorKind::kInput || named.digest != tensor.digest ||
+        named.dtype != tensor.dtype || named.shape != tensor.shape) {
+      continue;
+    }
+    if (name != nullptr) return nullptr;
+    name = &named.name;
+  }
+  return name;
+}
+
+Cause weights_cause(const TracedInput& input, const Evidence& evidence) {
+  const TensorComparison& tensor = *input.comparison;
+  const std::string* here = only_holder(evidence.baseline.manifest(), tensor.candidate);
+  const std::string* there = only_holder(evidence.candidate.manifest(), tensor.baseline);
+  if (here == nullptr && there == nullptr) {
+    return {CauseKind::kWeights,
+            fmt::format("the runs had different models: state `{}` differs{}",
+                        input.name,
+                        measured_size(input, evidence))};
+  }
+  const bool of_candidate = here != nullptr;
+  const std::string_view moved =
+      of_candidate ? core::named_source(tensor.candidate.name).name : std::string_view(*there);
+  return {
+      CauseKind::kWeights,
+      fmt::format("the runs had different models: the candidate's `{}` is the baseline's `{}`: "
+                  "layers were removed, inserted or exchanged",
+                  moved,
+                  of_candidate ? *here : input.name),
+      "compare the model files: what differs is which layers there are, and not what they hold"};
+}
+
+Cause cast_cause(const TracedInput& input, const Evidence& evidence) {
+  return {CauseKind::kDtypePromotion,
+          fmt::format("the runs have another dtype, {}: `{}` was cast before the first operator, "
+                      "{} against {}",
+                      evidence.cast_apart,
+                      input.name,
+                      core::dtype_name(input.comparison->baseline.dtype),
+                      core::dtype_name(input.comparison->candidate.dtype)),
+          "give both runs one \"dtype\"; or compare across dtypes: \"compare\": {\"dtype\": "
+          "\"promote\", \"policy\": \"tolerance\"}, or hold both against a run in float64 "
+          "(policy \"fp64\")"};
+}
+
 std::string given_text(const TracedInput& input, const Evidence& evidence) {
   const core::OpRecord head = evidence.baseline.op_head(*input.producer);
   return fmt::format(
@@ -737,10 +792,9 @@ Cause cause_of(const TracedInput& input, const OpFindings& findings, const Evide
                           input.name,
                           measured_size(input, evidence))};
     case CauseKind::kWeights:
-      return {CauseKind::kWeights,
-              fmt::format("the runs had different models: state `{}` differs{}",
-                          input.name,
-                          measured_size(input, evidence))};
+      return weights_cause(input, evidence);
+    case CauseKind::kDtypePromotion:
+      return cast_cause(input, evidence);
     case CauseKind::kReceived:
       return {CauseKind::kReceived, given_text(input, evidence)};
     case CauseKind::kArgument:
@@ -802,6 +856,7 @@ Cause input_causes(const std::vector<TracedInput>& inputs,
   Cause cause;
   const bool inherits = first_of(inputs, CauseKind::kPropagated) != nullptr;
   for (const CauseKind origin : {CauseKind::kRace,
+                                 CauseKind::kDtypePromotion,
                                  CauseKind::kInputData,
                                  CauseKind::kWeights,
                                  CauseKind::kReceived,
@@ -892,17 +947,18 @@ void lead_with(Cause before, Cause& cause) {
 }
 
 void lead_with_mode(const Evidence& evidence, Cause& cause) {
-  std::vector<std::string> texts;
-  for (const std::string_view name : {core::kModelMode, core::kModelTraining}) {
-    const std::string* from = core::environment_fact(evidence.baseline.manifest(), name);
-    const std::string* to = core::environment_fact(evidence.candidate.manifest(), name);
-    if (from == nullptr || to == nullptr || *from == *to) continue;
-    texts.push_back(fmt::format("{} {} -> {}", name, *from, *to));
-  }
-  if (texts.empty()) return;
-  lead_with(
-      {CauseKind::kMode, fmt::format("the model ran in another mode: {}", fmt::join(texts, ", "))},
-      cause);
+  const auto changes = mode_changes(evidence.baseline.manifest(), evidence.candidate.manifest());
+  if (changes.empty()) return;
+  lead_with({CauseKind::kMode,
+             fmt::format("the model ran in another mode: {}", fmt::join(changes, ", "))},
+            cause);
+}
+
+void name_told(const Evidence& evidence, Cause& cause) {
+  if (evidence.told.empty()) return;
+  const bool beside_data = !evidence.report.named_tensors.empty();
+  cause.evidence += "; suspect: " + suspects_text(evidence.told, beside_data);
+  cause.advice = settings_advice(evidence.told);
 }
 
 std::optional<Cause> mode_of_module(const core::OpRecord& baseline,

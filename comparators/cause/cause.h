@@ -146,6 +146,7 @@ class RngLedger {
   std::uint64_t baseline_seed_ = 0;
   std::uint64_t candidate_seed_ = 0;
   bool on_host_ = false;
+  std::string drawn_apart_;  ///< where one run draws on the host and the other does not
   bool started_apart_ = false;
   bool parted_in_threads_ = false;
   bool in_threads_ = false;  ///< a thread beside the main one drew
@@ -200,11 +201,16 @@ struct Evidence {
   }
   /// Path of the module that made a call, as the baseline names it.
   [[nodiscard]] std::string module_path(const core::OpRecord& head, bool of_baseline) const {
-    return of_baseline ? std::string(module_of(head)) : pairing.names.module_of(head);
+    return (of_baseline ? pairing.own_names : pairing.names).module_of(head);
   }
 
   std::vector<Suspect> suspects =
       suspects_of(baseline.manifest(), candidate.manifest(), report.differences);
+  /// What the runs were told otherwise, of where a model may have taken another way for it.
+  std::vector<Suspect> told =
+      told_apart(baseline.manifest(), candidate.manifest(), report.differences, suspects);
+  /// `dtype null -> bfloat16`; empty where both were cast alike.
+  std::string cast_apart = dtype_change(report.differences);
   RngLedger rng{baseline.manifest(), candidate.manifest()};
   WriteHistory baseline_writes{baseline};
   WriteHistory candidate_writes{candidate};
@@ -250,6 +256,9 @@ std::string of_host_text(const Evidence& evidence);
 /// Where one model was in training mode and the other was not, or other modules of it were: that
 /// comes before `cause`, which follows from it. Nothing where a manifest does not say.
 void lead_with_mode(const Evidence& evidence, Cause& cause);
+
+/// Names what the runs were told otherwise as suspect of a cause that settings can have.
+void name_told(const Evidence& evidence, Cause& cause);
 
 /// Puts a cause before `cause`, which follows from it.
 void lead_with(Cause before, Cause& cause);

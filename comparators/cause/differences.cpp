@@ -25,6 +25,8 @@ namespace repro_check::comparators {
 namespace {
 
 constexpr std::string_view kAbsent = "unset";
+/// Where a difference is one of values that the calls were given.
+constexpr std::string_view kCalls = "/calls/";
 
 /// Older dumps do not say it, and nothing follows from that.
 bool is_known_since_lately(std::string_view name) {
@@ -74,6 +76,12 @@ void add_named(const std::vector<Entry>& baseline,
     if (is_known_since_lately(name)) continue;
     add(name, std::string(kAbsent), other, !is_cosmetic(name), found);
   }
+}
+
+/// Of a text of JSON that is a word.
+std::string unquoted(const std::string& json) {
+  const bool quoted = json.size() >= 2 && json.front() == '"';
+  return quoted ? json.substr(1, json.size() - 2) : json;
 }
 
 std::string text(bool value) { return value ? "true" : "false"; }
@@ -134,6 +142,18 @@ std::vector<Difference> manifest_differences(const core::RunManifest& baseline,
   add_named(baseline.settings, candidate.settings, &core::Setting::used, found);
   add_named(baseline.environment, candidate.environment, &core::EnvironmentFact::value, found);
   std::erase_if(found, [](const Difference& one) { return one.pointer.starts_with(core::kSetAt); });
+  for (const configs::SettingChange& change :
+       configs::recorded_changes(baseline.configuration, candidate.configuration)) {
+    // Where one of them does not say it, nothing follows.
+    if (change.pointer != "/dtype" || change.baseline == kAbsent || change.candidate == kAbsent) {
+      continue;
+    }
+    add(std::string(kDtype), unquoted(change.baseline), unquoted(change.candidate), true, found);
+  }
+  for (const configs::SettingChange& change :
+       configs::recorded_values(baseline.configuration, candidate.configuration)) {
+    add(change.pointer, change.baseline, change.candidate, true, found);
+  }
   return found;
 }
 
@@ -167,7 +187,8 @@ DifferenceGroup group_of(const Difference& difference) {
   const std::string_view pointer = difference.pointer;
   const bool is_seed = pointer.starts_with(core::kSetByProgram) && pointer.ends_with("seed");
   if (!difference.affects_numbers || is_seed || pointer.starts_with(core::kUnpinned) ||
-      pointer.starts_with(core::kPinned) ||
+      pointer.starts_with(core::kPinned) || pointer.starts_with(kCalls) ||
+      pointer.starts_with(kDtype) ||
       starts_with_any(pointer, "model. program seed generator rng disable_dropout")) {
     return DifferenceGroup::kOther;
   }
@@ -198,7 +219,8 @@ bool is_told_programs(std::string_view pointer) {
 /// As JSON, and as the configuration has it there.
 std::string value_of(std::string_view pointer, const std::string& text) {
   const bool bare = pointer == "/threads" || pointer == "/interop_threads" ||
-                    pointer == "/optimize_executor" || text == "null";
+                    pointer == "/optimize_executor" || pointer == "/seed" ||
+                    pointer == "/disable_dropout" || text == "null";
   if (bare) return text;
   return text == kAbsent ? "null" : fmt::format("\"{}\"", text);
 }
@@ -284,6 +306,64 @@ std::vector<Suspect> suspects_of(const core::RunManifest& baseline,
   return suspects;
 }
 
+std::vector<std::string> mode_changes(const core::RunManifest& baseline,
+                                      const core::RunManifest& candidate) {
+  std::vector<std::string> texts;
+  for (const std::string_view name : {core::kModelTraining, core::kModelMode}) {
+    const std::string* from = core::environment_fact(baseline, name);
+    const std::string* to = core::environment_fact(candidate, name);
+    if (from == nullptr || to == nullptr) continue;
+    // A mode that one of the two does not tell may be the other's.
+    if (*from == core::kNoTrainingFlags || *to == core::kNoTrainingFlags) return {};
+    if (*from != *to) texts.insert(texts.begin(), fmt::format("{} {} -> {}", name, *from, *to));
+  }
+  return texts;
+}
+
+namespace {
+
+/// Whether one model may call other operators for it, or give them other arguments.
+bool can_steer(const Difference& difference, bool draws) {
+  if (is_word_of("seed rng", difference.pointer)) return draws;
+  return difference.pointer.starts_with(kCalls) ||
+         is_word_of("disable_dropout dtype model.method", difference.pointer);
+}
+
+Suspect steering(const Difference& difference) {
+  const std::string& name = difference.pointer;
+  const bool is_of_call = name.starts_with(kCalls);
+  const std::string pointer = is_of_call               ? name
+                              : name == "model.method" ? "/model/method"
+                                                       : "/" + name;
+  const std::string value = !is_of_call ? value_of(pointer, difference.baseline)
+                            : difference.baseline == kAbsent ? difference.candidate
+                                                             : difference.baseline;
+  return {DifferenceGroup::kOther, name, to_text(difference), pointer, value};
+}
+
+}  // namespace
+
+std::vector<Suspect> told_apart(const core::RunManifest& baseline,
+                                const core::RunManifest& candidate,
+                                const std::vector<Difference>& differences,
+                                const std::vector<Suspect>& suspects) {
+  const auto is_of_model = [](const Difference& difference) {
+    return difference.affects_numbers && difference.pointer.starts_with("model.") &&
+           !is_word_of("model.method model.mode model.training", difference.pointer);
+  };
+  if (baseline.is_of_program() || std::ranges::any_of(differences, is_of_model) ||
+      !mode_changes(baseline, candidate).empty()) {
+    return {};
+  }
+  const bool draws = baseline.trace.drawing_operators + candidate.trace.drawing_operators != 0;
+  std::vector<Suspect> told;
+  for (const Difference& difference : differences) {
+    if (can_steer(difference, draws)) told.push_back(steering(difference));
+  }
+  told.insert(told.end(), suspects.begin(), suspects.end());
+  return told;
+}
+
 std::string to_text(const Difference& difference) {
   // Two digests say nothing to a person.
   if (difference.pointer.starts_with("probe.")) {
@@ -292,10 +372,19 @@ std::string to_text(const Difference& difference) {
   return fmt::format("{} {} -> {}", difference.pointer, difference.baseline, difference.candidate);
 }
 
+std::string dtype_change(const std::vector<Difference>& differences) {
+  const auto found = std::ranges::find(differences, kDtype, &Difference::pointer);
+  return found == differences.end() ? std::string() : to_text(*found);
+}
+
 namespace {
 
-/// As a configuration has it: `"settings": {"mkldnn.enabled": "on"}`.
+/// As a configuration has it: `"settings": {"mkldnn.enabled": "on"}`; a value of a call by its
+/// place, as `--set` takes it.
 std::string in_configuration(const Suspect& suspect) {
+  if (suspect.pointer.starts_with(kCalls)) {
+    return fmt::format("{}={}", suspect.pointer, suspect.value);
+  }
   const std::size_t slash = suspect.pointer.find('/', 1);
   const std::string first = suspect.pointer.substr(1, slash - 1);
   if (slash == std::string::npos) return fmt::format("\"{}\": {}", first, suspect.value);
@@ -305,8 +394,10 @@ std::string in_configuration(const Suspect& suspect) {
 
 }  // namespace
 
-std::string suspects_text(const std::vector<Suspect>& suspects) {
-  if (suspects.size() == 1) return suspects.front().text + ", the only setting that differs";
+std::string suspects_text(const std::vector<Suspect>& suspects, bool beside_data) {
+  if (suspects.size() == 1) {
+    return suspects.front().text + (beside_data ? "" : ", the only setting that differs");
+  }
   constexpr std::size_t kShown = 3;
   std::vector<std::string_view> texts;
   texts.reserve(suspects.size());
@@ -387,6 +478,11 @@ std::optional<NamedTensorDifference> compare(const NamedTensor& baseline,
 
 std::string extent_text(const TensorMetrics& metrics) {
   std::string text = fmt::format("{} of {}", metrics.n_diff, counted(metrics.elements, "element"));
+  if (const std::string special = describe_metrics(metrics); !special.empty()) {
+    text += ", " + special;
+    // It has no size, and what is left may have none either.
+    if (metrics.ulp_max.value_or(0) == 0) return text;
+  }
   if (metrics.ulp_max) return fmt::format("{}, max {} ULP", text, *metrics.ulp_max);
   if (metrics.max_abs) return fmt::format("{}, abs max {:.4g}", text, *metrics.max_abs);
   return text;

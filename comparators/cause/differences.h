@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "comparators/align/names.h"
@@ -11,6 +12,9 @@
 #include "core/trace/run_manifest.h"
 
 namespace repro_check::comparators {
+
+/// Pointer of the difference between two runs that had their tensors cast to other dtypes.
+inline constexpr std::string_view kDtype = "dtype";
 
 /// What differs in the surroundings of two runs: how each was asked to run, settings as used,
 /// variables, machine and libraries. In the order of the baseline's manifest.
@@ -42,12 +46,28 @@ std::vector<Suspect> suspects_of(const core::RunManifest& baseline,
                                  const core::RunManifest& candidate,
                                  const std::vector<Difference>& differences);
 
+/// `model.mode eval -> train`, where the model is known to have run in another mode.
+std::vector<std::string> mode_changes(const core::RunManifest& baseline,
+                                      const core::RunManifest& candidate);
+
+/// What two runs of one model were told otherwise, and may be why it called other operators, or
+/// gave them other arguments: values of its calls, its method, then `suspects`. Empty where the
+/// model or its mode is another one, which then is why.
+std::vector<Suspect> told_apart(const core::RunManifest& baseline,
+                                const core::RunManifest& candidate,
+                                const std::vector<Difference>& differences,
+                                const std::vector<Suspect>& suspects);
+
 /// `threads.intra_op 2 -> 1`
 std::string to_text(const Difference& difference);
 
+/// `dtype null -> bfloat16`; empty where the runs have one.
+std::string dtype_change(const std::vector<Difference>& differences);
+
 /// `threads.intra_op 2 -> 1, the only setting that differs`
-/// @param suspects  one at least
-std::string suspects_text(const std::vector<Suspect>& suspects);
+/// @param suspects     one at least
+/// @param beside_data  inputs or weights differ as well
+std::string suspects_text(const std::vector<Suspect>& suspects, bool beside_data = false);
 
 /// What to write into a configuration, or into a program, so that both runs have the same.
 /// @param suspects  one at least

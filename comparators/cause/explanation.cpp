@@ -94,7 +94,11 @@ std::vector<std::string> sentences_of(const ReplayEvidence& evidence) {
   const auto add = [&](std::string text) {
     if (!text.empty()) sentences.push_back(std::move(text));
   };
-  if (!evidence.same_inputs) add("the two calls were recorded with other inputs");
+  if (!evidence.other_arguments.empty()) {
+    add("the two calls were recorded with other arguments: " + evidence.other_arguments);
+  } else if (!evidence.same_inputs) {
+    add("the two calls were recorded with other inputs");
+  }
   add(side_text(evidence, true));
   add(side_text(evidence, false));
   add(float64_text(evidence));

@@ -171,7 +171,12 @@ std::string WriteHistory::describe_unwritten(const TensorRecord& tensor) const {
 RngLedger::RngLedger(const core::RunManifest& baseline, const core::RunManifest& candidate)
     : baseline_seed_(baseline.seed),
       candidate_seed_(candidate.seed),
-      on_host_(baseline.rng == "host") {}
+      on_host_(baseline.rng == "host"),
+      drawn_apart_(baseline.rng == candidate.rng
+                       ? std::string()
+                       : fmt::format("the runs draw in other ways: rng {} -> {}",
+                                     baseline.rng,
+                                     candidate.rng)) {}
 
 void RngLedger::part(std::string sentence) {
   if (!parting_.empty()) return;
@@ -221,6 +226,8 @@ void RngLedger::see(const JudgedCall& call) {
   const auto& to = call.candidate.generator;
   if (from.has_value() == to.has_value()) count_calls(baseline);
   if (!from && !to) return;
+  // Seeds and places then say nothing: on the host each draw has its own.
+  if (!drawn_apart_.empty()) part(drawn_apart_);
   if (!from || !to) {
     see_unmatched(from ? baseline : call.candidate, from.has_value());
     return;

@@ -111,8 +111,8 @@ bool replaced(const HunkJudge& of, const Hunk& hunk) {
   for (std::size_t i = 0; i < hunk.missing.size(); ++i) {
     const core::OpRecord from = of.evidence.baseline.op_head(hunk.missing[i]);
     const core::OpRecord to = of.evidence.candidate.op_head(hunk.extra[i]);
-    if (module_of(from) != of.evidence.pairing.names.module_of(to) || from.depth != to.depth ||
-        from.step != to.step || !from.op || !to.op ||
+    if (of.evidence.module_path(from, true) != of.evidence.module_path(to, false) ||
+        from.depth != to.depth || from.step != to.step || !from.op || !to.op ||
         !(single || plain_name(*from.op) == plain_name(*to.op))) {
       return false;
     }
@@ -144,7 +144,7 @@ HunkVerdict replacement(const HunkJudge& of, const Hunk& hunk, std::size_t i) {
   const core::OpRecord to = of.evidence.candidate.op_head(hunk.extra[i]);
   std::string evidence = fmt::format(
       "{} in the baseline, {} in the candidate", operator_text(from), operator_text(to));
-  if (module_of(from) != of.evidence.pairing.names.module_of(to)) {
+  if (of.evidence.module_path(from, true) != of.evidence.module_path(to, false)) {
     evidence += fmt::format("; module {} against {}", module_of(from), module_of(to));
   }
   if (from.phase != to.phase) {
@@ -315,6 +315,19 @@ std::optional<Cause> mode_beside(const HunkJudge& of, const core::OpRecord& op, 
   return std::nullopt;
 }
 
+/// @param is_first  nothing before it differs that it could follow from
+void name_suspects(const Evidence& evidence, bool is_first, Cause& cause) {
+  // Other settings select kernels; this one rewrites the program.
+  const auto executor =
+      std::ranges::find(evidence.suspects, "/optimize_executor", &Suspect::pointer);
+  if (executor != evidence.suspects.end()) {
+    cause.evidence += "; suspect: " + executor->text;
+    cause.advice = settings_advice({*executor});
+  } else if (is_first) {
+    name_told(evidence, cause);
+  }
+}
+
 OpDivergence item(const HunkJudge& of,
                   std::uint32_t baseline,
                   std::uint32_t candidate,
@@ -332,13 +345,6 @@ OpDivergence item(const HunkJudge& of,
   divergence.relation = both ? Relation::kMismatch : Relation::kMissing;
   divergence.kind = verdict.kind;
   divergence.cause = verdict.cause;
-  // Other settings select kernels; this one rewrites the program.
-  const auto executor =
-      std::ranges::find(of.evidence.suspects, "/optimize_executor", &Suspect::pointer);
-  if (executor != of.evidence.suspects.end()) {
-    divergence.cause.evidence += "; suspect: " + executor->text;
-    divergence.cause.advice = settings_advice({*executor});
-  }
   lead_with_mode(of.evidence, divergence.cause);
   if (!both) {
     const bool in_baseline = divergence.baseline_index.has_value();
@@ -410,7 +416,8 @@ core::LargeVector<OpPair> order_events(const Pairing& pairing) {
 std::vector<Hunk> HunkJudge::split(const Hunk& hunk) const {
   const bool small = hunk.missing.size() + hunk.extra.size() <= kMostSplit;
   if (!small || hunk.missing.size() < 2 || hunk.extra.size() < 2) return {hunk};
-  std::vector<ModuleRun> missing = module_runs(evidence.baseline, hunk.missing, {});
+  std::vector<ModuleRun> missing =
+      module_runs(evidence.baseline, hunk.missing, evidence.pairing.own_names);
   std::vector<ModuleRun> extra =
       module_runs(evidence.candidate, hunk.extra, evidence.pairing.names);
   if (!std::ranges::equal(missing, extra, {}, &ModuleRun::module, &ModuleRun::module)) {
@@ -441,11 +448,14 @@ void HunkJudge::describe(const Hunk& hunk,
                          const std::function<void(OpDivergence)>& take) const {
   if (keep == 0) return;
   std::size_t described = 0;
-  const std::string when = earlier.empty() ? "; all operators before it agree"
-                                           : fmt::format("; a consequence of {}", earlier);
+  std::string when = "; a consequence of " + earlier;
+  if (earlier.empty()) {
+    when = hunk.before ? "; all operators before it agree" : "; there is no operator before it";
+  }
   const auto add = [&](std::uint32_t baseline, std::uint32_t candidate, HunkVerdict verdict) {
     const std::string what = verdict.cause.evidence;
     verdict.cause.evidence += when;
+    name_suspects(evidence, earlier.empty(), verdict.cause);
     OpDivergence made = item(*this, baseline, candidate, verdict);
     if (verdict.kind == DivergenceKind::kMismatch) {
       made.notes.push_back("operator differs: " + what);

@@ -158,8 +158,13 @@ void Observations::see(const JudgedCall& call) {
   const auto name = [&] { return op_text(baseline); };
   if (findings.output_strides_differ) strides_.add(name);
   if (!findings.alias_differs.empty()) alias_.add([&] { return findings.alias_differs; });
-  const bool inputs_differ = !findings.inputs.empty() || !findings.arguments.empty();
-  if (inputs_differ && findings.outcome == OpOutcome::kEqual) absorbed_.add(name);
+  if (findings.outcome == OpOutcome::kEqual) {
+    if (!findings.inputs.empty()) {
+      absorbed_.add(name);
+    } else if (!findings.arguments.empty()) {
+      told_otherwise_.add(name);
+    }
+  }
   see_alone(baseline, true);
   see_alone(candidate, false);
   uncounted_ += uncounted(baseline, candidate);
@@ -204,6 +209,7 @@ std::vector<std::string> Observations::warnings(const core::RunManifest& baselin
                     counted_));
   }
   say(absorbed_, "operator", "{} read differing inputs and gave bit-equal outputs; first {}");
+  say(told_otherwise_, "operator", "{} took other arguments and gave bit-equal outputs; first {}");
   say(strides_, "operator", "{} returned another memory layout; first {}");
   say(alias_,
       "operator",

@@ -78,6 +78,7 @@ class Observations {
   std::uint64_t zeros_ = 0;
   std::uint64_t counted_ = 0;
   Tally absorbed_;
+  Tally told_otherwise_;
   Tally strides_;
   Tally alias_;
   Tally unwritten_;

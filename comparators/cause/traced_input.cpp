@@ -36,12 +36,18 @@ class Tracer {
       // makes it differ.
       traced.origin = CauseKind::kPropagated;
       if (here >= 0) {
-        traced.producer = baseline_of(there);
+        const bool is_alike = is_made_alike(static_cast<std::uint64_t>(here));
+        traced.producer = is_alike ? baseline_of(there) : static_cast<std::uint64_t>(here);
       } else if (const auto producer = baseline_of(there)) {
         set_producer(*producer, traced);
       }
     } else {
       set_name(either(comparison).name, traced);
+      const bool is_named = traced.origin != CauseKind::kConstant;
+      if (is_named && !evidence_.cast_apart.empty() &&
+          comparison.baseline.dtype != comparison.candidate.dtype) {
+        traced.origin = CauseKind::kDtypePromotion;
+      }
       if (traced.origin == CauseKind::kConstant) set_forward_call(traced);
       if (traced.origin == CauseKind::kConstant) set_first_reader(traced);
     }

@@ -16,7 +16,8 @@ namespace repro_check::comparators {
 /// recorded where it is read; kUnobservedWrite of one whose output was equal, so that something
 /// else wrote in between; kRace of another operator of another lane in each run, though both ran in
 /// both; kArgument of a tensor that both runs made alike, and one of them was given another;
-/// kInputData, kWeights; kConstant of nothing in the trace, and nobody named it.
+/// kInputData, kWeights; kDtypePromotion of either, where the runs had it cast; kConstant of
+/// nothing in the trace, and nobody named it.
 struct TracedInput {
   const TensorComparison* comparison = nullptr;
   CauseKind origin = CauseKind::kConstant;

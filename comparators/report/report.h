@@ -441,7 +441,8 @@ struct ReplayEvidence {
   std::optional<std::uint64_t> candidate_op;
   std::string problem;  ///< why it could not be done; empty = it was
   std::vector<Setting> settings;
-  bool same_inputs = true;  ///< of the two recorded calls
+  bool same_inputs = true;      ///< of the two recorded calls
+  std::string other_arguments;  ///< `eps`, where tensors were the same and these were not
   /// Root mean square distance of the recorded results from the float64 result, where measured.
   std::optional<double> baseline_rmse;
   std::optional<double> candidate_rmse;

@@ -787,6 +787,7 @@ class ReturnedJudge {
     Attribution why = attribute(call, evidence_);
     if (has_divergent_producer(why)) return why;
     if (std::optional<Cause> own = own_cause(call)) {
+      name_told(evidence_, *own);
       const bool mismatched = findings.outcome == OpOutcome::kMismatched;
       why = {mismatched ? Relation::kMismatch : Relation::kOrigin,
              mismatched ? DivergenceKind::kMismatch : DivergenceKind::kOrigin,
@@ -1176,9 +1177,13 @@ class Walk {
 
   void remember_root(const core::OpRecord& from, const Attribution& why) {
     auto root = static_cast<std::uint32_t>(from.index);
-    if (!why.producers.empty()) {
-      const std::uint32_t known = evidence_.root_of.at(why.producers.front());
-      root = known != kUnmatched ? known : static_cast<std::uint32_t>(why.producers.front());
+    // What is equal in both runs may have handed a difference on, but made none.
+    const auto parted = std::ranges::find_if(why.producers, [this](std::uint64_t op) {
+      return evidence_.outcomes.at(op) != OpOutcome::kEqual;
+    });
+    if (parted != why.producers.end()) {
+      const std::uint32_t known = evidence_.root_of.at(*parted);
+      root = known != kUnmatched ? known : static_cast<std::uint32_t>(*parted);
     }
     evidence_.root_of.set(from.index, root);
     const auto parent = static_cast<std::uint64_t>(from.parent);

@@ -201,11 +201,20 @@ bool reads_values(const OperatorInfo& op, std::string_view argument) noexcept {
                   base.starts_with("sym_"))) {
     return false;
   }
-  constexpr std::array<std::string_view, 5> kForms{"_has_compatible_shallow_copy_type",
-                                                   "_has_same_storage_numel",
-                                                   "is_same_size",
-                                                   "is_set_to",
-                                                   "result_type"};
+  constexpr auto kForms = std::to_array<std::string_view>({"_has_compatible_shallow_copy_type",
+                                                           "_has_same_storage_numel",
+                                                           "dim",
+                                                           "is_complex",
+                                                           "is_contiguous",
+                                                           "is_floating_point",
+                                                           "is_same_size",
+                                                           "is_set_to",
+                                                           "len",
+                                                           "numel",
+                                                           "result_type",
+                                                           "size",
+                                                           "storage_offset",
+                                                           "stride"});
   return std::ranges::find(kForms, base) == kForms.end();
 }
 

@@ -217,6 +217,9 @@ inline const std::string* environment_fact(const RunManifest& manifest, std::str
 /// Facts of the environment: the mode that was asked for, and the one the modules say they are in.
 inline constexpr std::string_view kModelMode = "model.mode";
 inline constexpr std::string_view kModelTraining = "model.training";
+/// kModelTraining of a model none of whose modules says it, as a frozen one: it keeps the mode that
+/// it was made in, whatever was asked for.
+inline constexpr std::string_view kNoTrainingFlags = "no flags";
 
 inline std::string text_or_empty(const std::string* text) {
   return text == nullptr ? std::string() : *text;

@@ -25,6 +25,7 @@
 
 #include "core/digest/digest.h"
 #include "core/tensor/dtype.h"
+#include "core/trace/run_manifest.h"
 #include "dumpers/capture/torch/torch_compat.h"
 #include "dumpers/torchscript/failures.h"
 #include "dumpers/torchscript/inputs.h"
@@ -326,7 +327,7 @@ std::string training_flags(const torch::jit::Module& module) {
       training.push_back(each.name.empty() ? "the model itself" : each.name);
     }
   }
-  if (with_mode == 0) return "no flags";
+  if (with_mode == 0) return std::string(core::kNoTrainingFlags);
   if (training.empty()) return "off";
   if (training.size() == with_mode) return "on";
   std::string text = "on in " + std::to_string(training.size()) + " of " +

@@ -135,6 +135,10 @@ TEST_CASE("what drew in a pass is said with what its agreement rests on, and not
   CHECK(says(report,
              "random 1 operator drew from cpu, cuda:0 (seeds 7, 9): it agrees because both runs "
              "had the same seed"));
+  report.runs.back().manifest.seed = 77;
+  CHECK(says(report, "(seeds 7, 9), by which the model seeds its generators itself"));
+  CHECK_FALSE(says(report, "same seed"));
+  report.runs.back().manifest.seed = report.runs.front().manifest.seed;
   report.draws = {5, {"cpu"}, {1, 2, 3, 4}, ""};
   CHECK(says(report, "random 5 operators drew from cpu (seeds 1, 2, 3, 4 and others): they agree"));
   report.repeat.emplace();

@@ -74,6 +74,25 @@ TEST_CASE("a change says what it was and what it is") {
   }
 }
 
+TEST_CASE("values of calls are told by their places, and tensors, names and silence are not") {
+  const auto run = [](const std::string& inputs) {
+    return R"({"calls": [{"inputs": [)" + inputs + "]}]}";
+  };
+  const std::string from = run(
+      R"({"generate": "ones", "shape": [2], "name": "x"}, {"value": 1, "name": "n"}, {"list": [{"value": "a"}]})");
+  const std::string to =
+      run(R"({"npy": "x.npy"}, {"value": 0}, {"list": [{"value": "a"}, {"value": 2.5}]})");
+  const auto changes = recorded_values(from, to);
+  CHECK(pointers(changes) ==
+        std::vector<std::string>{"/calls/0/inputs/1/value", "/calls/0/inputs/2/list/1/value"});
+  CHECK(changes.front().baseline == "1");
+  CHECK(changes.front().candidate == "0");
+  CHECK(changes.back().baseline == "unset");
+  CHECK(recorded_values(from, from).empty());
+  CHECK(recorded_values("{}", to).empty());
+  CHECK(recorded_values("not JSON", to).empty());
+}
+
 TEST_CASE("the files of a run are its models, inputs and recorder") {
   const Config config = two_runs();
   std::vector<std::string> names;

@@ -114,6 +114,40 @@ TEST_CASE("the other branch of two that both models have is control flow") {
   CHECK(report.warnings.empty());
 }
 
+TEST_CASE("a model without modules, as a frozen one, is paired without those of the other") {
+  std::vector<Call> list = kCalls;
+  for (Call& call : list) call.module.clear();
+  Trace baseline = calls("a", kCalls, {"tok", "enc.0.q", "enc.1.q"});
+  Trace frozen = calls("b", list);
+  const Report report = compare_traces(baseline, frozen);
+  CHECK(exit_of(report) == 0);
+  CHECK(report.coverage.equal == 6);
+  REQUIRE(report.warnings.size() == 1);
+  CHECK(report.warnings.front() ==
+        "the candidate names no modules, as a frozen model does not: its operators are paired "
+        "with the other's without regard to theirs");
+  const Report other_way = compare_traces(frozen, baseline);
+  CHECK(exit_of(other_way) == 0);
+  CHECK(other_way.coverage.equal == 6);
+  Trace same_file = calls("a", list);
+  CHECK(exit_of(compare_traces(baseline, same_file)) == 1);
+}
+
+TEST_CASE("what freezing folded away is missing, and what it replaced is known by its place") {
+  std::vector<Call> list = kCalls;
+  for (Call& call : list) call.module.clear();
+  list[2].op = "aten::gelu_";
+  list.erase(list.begin());
+  Trace baseline = calls("a", kCalls);
+  Trace frozen = calls("b", list);
+  const Report report = compare_traces(baseline, frozen);
+  CHECK(exit_of(report) == 1);
+  CHECK(report.coverage.equal == 4);
+  CHECK(report.coverage.missing_in_candidate == 2);
+  REQUIRE(!report.divergences.empty());
+  CHECK(report.divergences.front().cause.name() == "operator differs");
+}
+
 TEST_CASE("one model file has no renamed modules") {
   Trace baseline = calls("a", kCalls);
   Trace candidate = calls("a", renamed("enc", "encoder"));

@@ -141,6 +141,10 @@ TEST_CASE("evidence of another operator, of other inputs, or none, decides nothi
   ReplayEvidence inputs = evidence;
   inputs.same_inputs = false;
   CHECK(name_after(inputs) == "unexplained");
+  Report told = report;
+  inputs.other_arguments = "eps";
+  explain(inputs, told);
+  CHECK(told.replay->sentences.front() == "the two calls were recorded with other arguments: eps");
   ReplayEvidence failed;
   failed.problem = "the dump does not hold its values";
   CHECK(name_after(failed) == "unexplained");

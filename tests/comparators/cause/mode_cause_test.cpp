@@ -30,5 +30,15 @@ TEST_CASE("another mode of the model leads, and what older dumps do not say is n
   CHECK(older.differences.empty());
 }
 
+TEST_CASE("the mode of a frozen model is not known, so that it explains nothing") {
+  const ordered_json eval = {{"model.mode", "eval"}, {"model.training", "off"}};
+  const ordered_json frozen = {{"model.mode", "as_saved"}, {"model.training", "no flags"}};
+  const Report report = in_modes(eval, frozen);
+  CHECK(cause_of(report).name() == "unexplained");
+  CHECK(cause_of(report).also.empty());
+  CHECK(report.differences.size() == 2);
+  CHECK(cause_of(in_modes(frozen, eval)).name() == "unexplained");
+}
+
 }  // namespace
 }  // namespace repro_check::comparators
