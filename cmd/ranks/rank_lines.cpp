@@ -68,6 +68,7 @@ struct RankLine {
 struct RootLine {
   core::Digest root;
   ReplicaItems items;
+  std::optional<ReplicaItems> reduction;  ///< of gradients, where it was looked for
 };
 
 }  // namespace
@@ -112,13 +113,13 @@ DESCRIBE(comparators::CallChain, MEMBER(count) MEMBER(blocks))
 DESCRIBE(ChainColumn, SOMETIMES(key) SOMETIMES(as_rank) SOMETIMES(as_column) MEMBER(chain))
 DESCRIBE(comparators::CollectiveCall,
          MEMBER(op) MEMBER(type) MEMBER(tensors) MEMBER(dtypes) MEMBER(sizes) MEMBER(root)
-             MEMBER(sequence) MEMBER(step) MEMBER(place) SOMETIMES(given))
+             SOMETIMES(reduce_op) MEMBER(sequence) MEMBER(step) MEMBER(place) SOMETIMES(given))
 DESCRIBE(comparators::ToldCalls, MEMBER(rank) MEMBER(key) MEMBER(first) MEMBER(calls))
 DESCRIBE(comparators::NormPart, MEMBER(place) MEMBER(names) MEMBER(squares))
 DESCRIBE(ClippedNorm,
          MEMBER(step) MEMBER(norm) MEMBER(is_l2) MEMBER(elements) MEMBER(epsilon)
              SOMETIMES(why_open) MEMBER(parts))
-DESCRIBE(RootLine, MEMBER(root) MEMBER(items))
+DESCRIBE(RootLine, MEMBER(root) MEMBER(items) SOMETIMES(reduction))
 
 constexpr std::string_view stage_name(comparators::NanStage stage) noexcept {
   constexpr std::array<std::string_view, 3> kNames{"read", "loss", "parameters"};
@@ -138,16 +139,19 @@ DESCRIBE(comparators::RankData, SOMETIMES(findings) SOMETIMES(loaders))
 void describe(auto f, Of<decltype(f), RankLine>& it) {
   describe(f, it.rank.state);
   f NAMED("ranks", rank.ranks) NAMED("wrapped", rank.replicas.declared)
-      NAMED("replicas", rank.replicas.ranks)
-          NAMED("has_gradients", rank.roots.has_gradients)("draws", Columns{it.rank.roots.draws})(
-              "passes", Columns{it.rank.roots.passes})MEMBER(norms) SOMETIMES(past_wrapper)
-              SOMETIMES(peers)
-                  .unless_empty("nan", it.rank.roots.nan) NAMED("tensors_unread", rank.roots.unread)
-                      NAMED("unplaced", rank.roots.exchanges.unplaced)
-                          NAMED("inside", rank.roots.exchanges.inside)
-                              MEMBER(exchanges)("inputs", Columns{it.rank.roots.inputs})
-                                  NAMED("data", rank.roots.data) MEMBER(beginning) MEMBER(gradients)
-                                      MEMBER(parts) NAMED("roots", columns);
+      NAMED("has_wrapper", rank.has_wrapper) NAMED("replicas", rank.replicas.ranks) NAMED(
+          "exchanges_behind", rank.roots.exchanges_behind)
+          NAMED("has_gradients", rank.roots.has_gradients) NAMED(
+              "finds_gradients", rank.roots.finds_gradients)("draws", Columns{it.rank.roots.draws})(
+              "passes", Columns{it.rank.roots.passes})MEMBER(norms)
+              .unless_empty("passes_on", it.rank.roots.passes_on) SOMETIMES(past_wrapper)
+                  SOMETIMES(peers)
+              .unless_empty("nan", it.rank.roots.nan) NAMED("tensors_unread", rank.roots.unread)
+                  NAMED("unplaced", rank.roots.exchanges.unplaced)
+                      NAMED("inside", rank.roots.exchanges.inside)
+                          MEMBER(exchanges)("inputs", Columns{it.rank.roots.inputs})
+                              NAMED("data", rank.roots.data) MEMBER(beginning) MEMBER(gradients)
+                                  MEMBER(parts) NAMED("roots", columns);
 }
 
 namespace {
@@ -234,6 +238,7 @@ class LineReader {
       RootLine line;
       describe(reader, line);
       into.items.emplace(line.root, std::move(line.items));
+      if (line.reduction) into.reductions.emplace(line.root, *std::move(line.reduction));
     } else if (type == "calls") {
       describe(reader, into.told.emplace_back());
     } else if (type == "set_aside") {
@@ -306,7 +311,10 @@ std::vector<Json> lines_of(const RankReads& reads) {
   LineWriter writer;
   for (const RankRead& rank : reads.ranks) lines.push_back(typed("rank", writer.line_of(rank)));
   for (const auto& [root, items] : reads.items) {
-    lines.push_back(typed("root", RootLine{root, items}));
+    const auto reduction = reads.reductions.find(root);
+    const bool is_known = reduction != reads.reductions.end();
+    lines.push_back(typed(
+        "root", RootLine{root, items, is_known ? std::optional(reduction->second) : std::nullopt}));
   }
   for (const comparators::ToldCalls& told : reads.told) lines.push_back(typed("calls", told));
   return lines;

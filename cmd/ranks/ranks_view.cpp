@@ -41,12 +41,13 @@ using comparators::ReplicaDifference;
 constexpr std::array kLines{
     ViewLine{"cause", "{name}: {evidence}", "cause"},
     ViewLine{"mend", "{advice}", "cause"},
-    ViewLine{"first",
-             "step {step}, {kind}: {shown}{more}[, {differing} of {of}][; {said}][; {who}]",
-             "first"},
+    ViewLine{
+        "first",
+        "step {step}, {kind}: {shown}{more}[, {differing} of {of}][; {said}][; {who}][; {behind}]",
+        "first"},
     ViewLine{
         "then", "step {step}, {kind}: {shown}{more}[, {differing} of {of}][; {said}]", "inherited"},
-    ViewLine{"{weight}", "{what}", "findings"},
+    ViewLine{"{weight}", "{what}", "below"},
     ViewLine{"absent", "rank {}", "absent"},
     ViewLine{"unread", "rank {rank}: {message}", "unread_ranks"},
     ViewLine{
@@ -64,7 +65,8 @@ constexpr std::array kLines{
         "{count:parameter} that no wrapper replicates, and nothing else proves to be replicas: "
         "{shown}{more}",
         "not_judged"},
-    ViewLine{"mend", "{advice}", "findings"},
+    ViewLine{"mend", "{advice}", "unknown_replicas"},
+    ViewLine{"mend", "{}", "mends"},
 };
 
 /// `a.weight, a.bias`, and how many more there are.
@@ -75,6 +77,20 @@ void put_names(const std::vector<std::string>& names, Json& into) {
   into["more"] = names.size() > kShown ? fmt::format(" and {} more", names.size() - kShown) : "";
 }
 
+/// `lr[0] is 0.1 on rank 0, 0.2 on rank 1`, `2 parameter groups on rank 0, 1 parameter group on
+/// rank 1`.
+std::string numbers_text(const ReplicaDifference& difference) {
+  const std::string said = joined(difference.numbers, ", ", [&](const auto& number) {
+    const std::string value =
+        difference.other_groups
+            ? format_count(static_cast<std::uint64_t>(number.value), "parameter group")
+            : fmt::format("{:.9g}", number.value);
+    return fmt::format("{} on rank {}", value, number.rank);
+  });
+  if (said.empty() || difference.other_groups) return said;
+  return fmt::format("{} is {}", difference.names.front(), said);
+}
+
 Json difference_json(const ReplicaDifference& difference) {
   Json json{{"step", difference.step},
             {"kind", comparators::replica_kind_name(difference.kind)},
@@ -83,7 +99,8 @@ Json difference_json(const ReplicaDifference& difference) {
             {"of", difference.of},
             {"odd_ranks", difference.odd},
             {"rank", difference.rank},
-            {"op", difference.op}};
+            {"op", difference.op},
+            {"among", difference.among}};
   put_names(difference.names, json);
   if (difference.names.empty()) {
     // No dump was at hand to look them up in.
@@ -91,10 +108,10 @@ Json difference_json(const ReplicaDifference& difference) {
     json["shown"] = fmt::format("some of {}", difference.of);
   }
   json["numbers"] = json_of(difference.numbers);
-  const std::string said = joined(difference.numbers, ", ", [](const auto& number) {
-    return fmt::format("{:.9g} on rank {}", number.value, number.rank);
-  });
-  json["said"] = said.empty() ? said : fmt::format("{} is {}", difference.names.front(), said);
+  json["said"] = numbers_text(difference);
+  const auto& behind = difference.behind_reduction;
+  json["behind"] = behind && !behind->what.empty() ? "first behind the reduction: " + behind->what
+                                                   : std::string();
   // Empty where no majority says which is wrong.
   const std::string odd = fmt::format("{}", fmt::join(difference.odd, " "));
   json["who"] = odd.empty() ? odd : (difference.odd.size() == 1 ? "odd rank " : "odd ranks ") + odd;
@@ -181,14 +198,28 @@ std::string incomplete_ranks(const RanksReport& report) {
                      states.front()->is_read() ? "was cut short" : "cannot be read");
 }
 
+/// `rank 1 parts`, `ranks part`, of one group of several `ranks 1, 3 part`.
+std::string who_parts(const ReplicaDifference& first) {
+  constexpr std::size_t kShown = 8;
+  if (first.odd.size() == 1) return fmt::format("rank {} parts", first.odd.front());
+  if (first.among.empty()) return "ranks part";
+  return first.among.size() > kShown
+             ? format_count(first.among.size(), "rank") + " of one group part"
+             : fmt::format("ranks {} part", fmt::join(first.among, ", "));
+}
+
+/// Whether a proof is the headline, which then stands nowhere else.
+bool leads_with_proof(const RanksReport& report) {
+  using Weight = comparators::RankFinding::Weight;
+  return report.leading() == nullptr && !report.findings.empty() &&
+         report.findings.front().weight == Weight::kProof;
+}
+
 std::string headline(const Json& document, const RanksReport& report) {
   const std::string status = document["verdict"]["status"];
   if (const ReplicaDifference* first = report.leading()) {
-    const std::string who = first->odd.size() == 1
-                                ? fmt::format("rank {} parts", first->odd.front())
-                                : std::string("ranks part");
     return fmt::format("DIVERGED: {} at step {}, {}: {}\n",
-                       who,
+                       who_parts(*first),
                        first->step,
                        comparators::replica_kind_name(first->kind),
                        escape_name(document["cause"]["name"].get<std::string>()));
@@ -199,11 +230,14 @@ std::string headline(const Json& document, const RanksReport& report) {
                        format_count(report.steps, "step"));
   }
   if (status == "diverged") return say("DIVERGED: {what}\n", document["findings"].front());
+  if (status == "unusable" && leads_with_proof(report)) {
+    return fmt::format("INCOMPLETE: {}: ", incomplete_ranks(report)) +
+           say("{what}\n", document["findings"].front());
+  }
   if (status == "unusable") {
-    return fmt::format(
-        "INCOMPLETE: {}; nothing parts in the {} that the others have in common with it\n",
-        incomplete_ranks(report),
-        format_count(report.steps, "step"));
+    return fmt::format("INCOMPLETE: {}; nothing parts in the {} that the ranks have in common\n",
+                       incomplete_ranks(report),
+                       format_count(report.steps, "step"));
   }
   if (report.absent.empty() && report.knows_no_replica()) {
     return "NOT COMPARABLE: nothing says which parameters are replicas\n";
@@ -238,17 +272,19 @@ std::string next_lines(const RanksReport& report) {
         report.ranks, rank, [](const auto& state) { return state.recording.rank; });
     return shell_quote(found->recording.location);
   };
-  const auto other = std::ranges::find_if(report.ranks, [&](const auto& state) {
-    const std::uint32_t rank = state.recording.rank;
-    return state.is_read() && rank != first->rank && std::ranges::count(first->odd, rank) == 0;
-  });
-  std::string text =
-      fmt::format("next: repro-check inspect {} --op {}\n", location(first->rank), first->op);
-  if (other != report.ranks.end()) {
-    text += fmt::format(
-        "next: repro-check diff {} {}\n", location(other->recording.rank), location(first->rank));
-  }
-  return text;
+  const auto inspect = [&](std::uint32_t rank, std::uint64_t op) {
+    return fmt::format("next: repro-check inspect {} --op {}\n", location(rank), op);
+  };
+  const auto& behind = first->behind_reduction;
+  if (behind && !behind->what.empty()) return inspect(behind->rank, behind->op);
+  const std::string text = inspect(first->rank, first->op);
+  // Ranks that are meant to read other data part at their first batch.
+  const bool are_meant_to = first->kind != comparators::ReplicaKind::kActivations &&
+                            (first->other_inputs || first->other_draws);
+  if (are_meant_to) return text + inspect(first->other_rank, first->other_op);
+  return text + fmt::format("next: repro-check diff {} {}\n",
+                            location(first->other_rank),
+                            location(first->rank));
 }
 
 std::string text_of(Json document, const RanksReport& report) {
@@ -260,6 +296,19 @@ std::string text_of(Json document, const RanksReport& report) {
   if (!report.set_aside.empty()) {
     document["not_judged"] = {{"count", report.set_aside.size()}};
     put_names(report.set_aside, document["not_judged"]);
+  }
+  if (report.knows_no_replica()) {
+    document["unknown_replicas"] = {
+        {"advice",
+         "say how the ranks are laid out, and along which axes of that all parameters are "
+         "replicas: --mesh pp=2,dp=2 --replicated dp"}};
+  }
+  document["below"] = document["findings"];
+  if (leads_with_proof(report)) document["below"].erase(0);
+  document["mends"] = Json::array();
+  for (const Json& finding : document["findings"]) {
+    const Json& advice = finding["advice"];
+    if (std::ranges::count(document["mends"], advice) == 0) document["mends"].push_back(advice);
   }
   return headline(document, report) + say_lines(kLines, document, 2) + next_lines(report);
 }

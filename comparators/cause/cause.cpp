@@ -400,7 +400,8 @@ std::vector<Asked> asked_of(const Case& c) {
   return {
       {lacks(has_arguments(c.baseline), has_arguments(c.candidate)), "arguments", "arguments"},
       {c.findings.inputs_unknown, "the content of some of its inputs", ""},
-      {draws(c) && lacks(c.baseline.generator.has_value(), c.candidate.generator.has_value()),
+      // Where one alone has drawn, that is the cause.
+      {draws(c) && (is_accepted || (!c.baseline.generator && !c.candidate.generator)),
        "generator positions",
        draws(c) ? "generator" : ""},
       {is_unmeasured, "values (overflow, flush to zero)", ""},

@@ -48,18 +48,6 @@ CollectiveRule rule_of(std::string_view op) {
   return found == kCollectives.end() ? CollectiveRule{} : *found;
 }
 
-/// Of all that an operator gave; empty where something of it was not read.
-std::optional<core::Digest> digest_of_outputs(const core::OpRecord& record) {
-  std::string bytes;
-  for (const core::TensorRecord& tensor : record.tensors) {
-    if (!core::is_output(tensor)) continue;
-    if (tensor.state != core::ContentState::kHashed) return std::nullopt;
-    bytes.append(reinterpret_cast<const char*>(&tensor.digest), sizeof tensor.digest);
-  }
-  if (bytes.empty()) return std::nullopt;
-  return core::digest_leaf(std::as_bytes(std::span(bytes)));
-}
-
 void fold(std::string_view bytes, core::Digest& into) {
   std::string both(reinterpret_cast<const char*>(&into), sizeof into);
   both += bytes;
@@ -78,6 +66,7 @@ RankGroup group_in(const core::OpRecord& record) {
 struct Contents {
   std::string dtypes;
   std::string elements;
+  std::uint64_t all = 0;
 };
 
 Contents contents_of(std::string_view tensors) {
@@ -96,6 +85,7 @@ Contents contents_of(std::string_view tensors) {
       at = static_cast<std::size_t>(end - tensors.data());
     }
     contents.elements += fmt::format("{},", elements);
+    contents.all += elements;
     const std::size_t next = tensors.find_first_not_of(", ", std::min(close + 1, tensors.size()));
     tensors.remove_prefix(std::min(next, tensors.size()));
   }
@@ -111,6 +101,19 @@ std::uint32_t rank_at(const RankGroup& group, std::int64_t place) {
 
 }  // namespace
 
+bool gives_alike(std::string_view op) { return rule_of(op).gives_alike; }
+
+std::optional<core::Digest> digest_of_outputs(const core::OpRecord& record) {
+  std::string bytes;
+  for (const core::TensorRecord& tensor : record.tensors) {
+    if (!core::is_output(tensor)) continue;
+    if (tensor.state != core::ContentState::kHashed) return std::nullopt;
+    bytes.append(reinterpret_cast<const char*>(&tensor.digest), sizeof tensor.digest);
+  }
+  if (bytes.empty()) return std::nullopt;
+  return core::digest_leaf(std::as_bytes(std::span(bytes)));
+}
+
 std::string_view exchange_name(ExchangeKind kind) noexcept {
   return core::word_at("collective|sent|received", static_cast<std::size_t>(kind));
 }
@@ -119,11 +122,12 @@ std::string_view CollectiveCall::mismatch_with(const CollectiveCall& other) cons
   if (type != other.type) return "type";
   if (dtypes != other.dtypes) return "dtype";
   if (sizes != other.sizes) return "size";
-  return root != other.root ? "root" : "";
+  if (root != other.root) return "root";
+  return reduce_op != other.reduce_op ? "reduce op" : "";
 }
 
 std::string CollectiveCall::key() const {
-  return fmt::format("{}\n{}\n{}\n{}", type, dtypes, sizes, root);
+  return fmt::format("{}\n{}\n{}\n{}\n{}", type, dtypes, sizes, root, reduce_op);
 }
 
 std::optional<RankExchange> ExchangeReader::see(std::uint64_t index, const core::OpRecord& head) {
@@ -151,7 +155,7 @@ void ExchangeReader::see_end(std::uint64_t index, std::string_view name) {
   } else if (returns) {
     const core::OpRecord record = dump_.op(index);
     if (record.results.empty()) return;
-    const auto digest = rule_of(name).gives_alike ? digest_of_outputs(record) : std::nullopt;
+    const auto digest = gives_alike(name) ? digest_of_outputs(record) : std::nullopt;
     if (digest) given_ = {*inside_, *digest};
     inside_.reset();
   }
@@ -165,8 +169,10 @@ RankExchange ExchangeReader::exchange_of(const core::OpRecord& record) {
   call.tensors = core::argument_or<std::string>(record, core::kCollectiveTensors);
   const Contents contents = contents_of(call.tensors);
   call.dtypes = contents.dtypes;
+  exchange.elements = contents.all;
   if (rule_of(call.op).equal_sizes) call.sizes = call.tensors;
   call.root = core::argument_or<std::int64_t>(record, core::kCollectiveRoot, -1);
+  call.reduce_op = core::argument_or<std::string>(record, core::kCollectiveReduceOp);
   call.sequence = core::argument_or<std::int64_t>(record, core::kCollectiveSequence);
   call.step = record.step;
   if (const std::string line = core::line_text(record.site.get()); !line.empty()) {
@@ -207,6 +213,10 @@ std::optional<std::uint64_t> CallChain::first_other(const CallChain& other) cons
 }
 
 void ExchangeRoots::add(const RankExchange& exchange) {
+  // What has a root that hands out takes nothing of the others.
+  const bool is_of_all = exchange.key.kind == ExchangeKind::kCollective &&
+                         (exchange.call.root < 0 || !exchange.call.reduce_op.empty());
+  if (is_of_all) largest = std::max(largest, exchange.elements);
   if (exchange.key.group.name.empty()) {
     ++unplaced;
   } else {

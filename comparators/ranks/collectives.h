@@ -56,23 +56,31 @@ struct CollectiveCall {
   std::string dtypes;   ///< `float32, int64`
   std::string sizes;    ///< what all ranks must have alike; empty where they need not
   std::int64_t root = -1;
+  std::string reduce_op;  ///< `SUM`; empty of what reduces nothing
   std::int64_t sequence = 0;
   std::uint32_t step = 0;
   std::string place;  ///< ` (train.py:40)`
   /// Of what it gave, where all ranks get the same; empty where they do not, or it is not known.
   std::optional<core::Digest> given;
 
-  /// `type`, `dtype`, `size` or `root`, as PyTorch's flight recorder says it; empty where both can
-  /// be the same one.
+  /// `type`, `dtype`, `size`, `root`, as PyTorch's flight recorder says it, or `reduce op`; empty
+  /// where both can be the same one.
   [[nodiscard]] std::string_view mismatch_with(const CollectiveCall& other) const noexcept;
   /// All that must be alike.
   [[nodiscard]] std::string key() const;
 };
 
+/// Whether all ranks have the same behind a collective: `c10d::allreduce_`.
+bool gives_alike(std::string_view op);
+
+/// Of all that an operator gave; empty where something of it was not read.
+std::optional<core::Digest> digest_of_outputs(const core::OpRecord& record);
+
 /// What a rank is about to exchange.
 struct RankExchange {
   ExchangeKey key;
   CollectiveCall call;
+  std::uint64_t elements = 0;  ///< of all its tensors
 };
 
 /// What a rank got of a collective that gives all of them the same.
@@ -125,7 +133,9 @@ struct CallChain {
 /// What one rank exchanged.
 struct ExchangeRoots {
   std::map<ExchangeKey, CallChain> chains;
-  std::uint64_t unplaced = 0;         ///< in a group that nobody named
+  std::uint64_t unplaced = 0;  ///< in a group that nobody named
+  /// Elements of the largest collective that takes something of every rank.
+  std::uint64_t largest = 0;
   std::optional<ExchangeKey> inside;  ///< of which the rank did not complete the last
 
   void add(const RankExchange& exchange);

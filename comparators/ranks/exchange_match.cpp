@@ -54,7 +54,11 @@ std::string call_text(const CollectiveCall& call) {
   return call.op + (call.tensors.empty() ? "" : " ") + call.tensors + call.place;
 }
 
-std::string on_rank(const CollectiveCall& call, const Side& side) {
+/// With what else it is than another one of its type.
+std::string on_rank(CollectiveCall call, const CollectiveCall& than, const Side& side) {
+  const bool is_alike = call.type == than.type;
+  if (is_alike && call.root != than.root) call.tensors += fmt::format(" root {}", call.root);
+  if (is_alike && call.reduce_op != than.reduce_op) call.tensors += " " + call.reduce_op;
   return fmt::format("{} on rank {}", call_text(call), side.number());
 }
 
@@ -77,10 +81,6 @@ std::string exchange_text(const ExchangeKey& key, std::uint64_t number) {
                      key.to,
                      group_text(key.group),
                      key.tag);
-}
-
-std::string ranks_text(const std::vector<std::uint32_t>& ranks) {
-  return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
 }
 
 std::string end_of(const RankState& state) {
@@ -252,10 +252,10 @@ class ExchangeMatching {
                       swapped ? "order" : what,
                       which,
                       parting.step,
-                      on_rank(made, side),
-                      on_rank(instead, one.sides[other])),
+                      on_rank(made, instead, side),
+                      on_rank(instead, made, one.sides[other])),
           "let every rank of the group make the same collectives in the same order, with the same "
-          "sizes and dtype"};
+          "sizes, dtype, root and reduce op"};
       return parting;
     }
     if (const auto other = other_results(one, calls, i, which)) {
@@ -292,8 +292,8 @@ class ExchangeMatching {
                     which,
                     made->step,
                     call_text(*made),
-                    ranks_text(odd == most ? std::next(most)->second : odd->second),
-                    ranks_text(most->second)),
+                    text_of_ranks(odd == most ? std::next(most)->second : odd->second),
+                    text_of_ranks(most->second)),
         "every rank must get the same from it: look at the memory and the transport of these "
         "ranks, "
         "and for code that writes what was given before the collective has ended"};
@@ -310,7 +310,7 @@ class ExchangeMatching {
     return {
         RankFinding::Weight::kProof,
         fmt::format("missing {}: never came to {}, which rank {} entered at step {} as {}{}; {}",
-                    ranks_text(parting.missing),
+                    text_of_ranks(parting.missing),
                     which,
                     one,
                     made.step,

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "comparators/ranks/exchange_match.h"
+#include "comparators/ranks/reductions.h"
 #include "core/error.h"
 #include "core/system/workers.h"
 #include "core/trace/program_records.h"
@@ -49,9 +50,9 @@ void note_manifest(const core::RunManifest& manifest, RankRead& read) {
   read.state.operators = manifest.trace.operator_calls();
   if (manifest.trace.partial) read.state.last_operator = manifest.trace.partial->last_operator;
   read.ranks = number_fact(manifest, core::kRanks).value_or(0);
+  read.has_wrapper = core::environment_fact(manifest, core::kReplicaWrapper) != nullptr;
   if (read.replicas.declared) return;
-  if (core::environment_fact(manifest, core::kReplicaWrapper) == nullptr ||
-      core::environment_fact(manifest, core::kReplicaGroups) != nullptr) {
+  if (!read.has_wrapper || core::environment_fact(manifest, core::kReplicaGroups) != nullptr) {
     return;
   }
   read.replicas.declared = true;
@@ -130,6 +131,21 @@ class ReadingOfRanks {
         const auto dump = open_(rank->state.recording.location);
         reads_.items.emplace(root.digest, items_of(*dump, *rank, root, first->series));
       }
+      if (kind == ReplicaKind::kGradients) look_at_reductions(first->held);
+    }
+  }
+
+  void look_at_reductions(const std::vector<Held>& held) {
+    SharedByName gradients;
+    for (const Held& each : held) add(reads_.items.at(each.root.digest), gradients);
+    std::set<std::string_view> names;
+    for (const auto& [name, one] : gradients) {
+      if (!one.equal) names.insert(name);
+    }
+    for (const auto& [rank, root] : held) {
+      if (reads_.reductions.contains(root.digest)) continue;
+      const auto dump = open_(rank->state.recording.location);
+      reads_.reductions.emplace(root.digest, reduction_of(*dump, dump->op(root.op), names));
     }
   }
 
@@ -254,13 +270,18 @@ Beginnings beginnings_of(std::span<const RankRead> ranks) {
   }
   const auto is_reduced = [&](std::string_view name) {
     const auto gradient = gradients.find(name);
+    // A part is on some of the ranks.
+    const std::size_t holders = part_of(name).empty() ? begun : known.at(name).ranks;
     return gradient != gradients.end() && gradient->second.equal &&
-           gradient->second.ranks == begun && begun > 1;
+           gradient->second.ranks == holders && holders > 1;
   };
+  // Stages of a pipeline that begin alike are none the less each rank's own.
+  const bool are_stages =
+      std::ranges::any_of(ranks, [](const RankRead& rank) { return rank.roots.passes_on; });
   std::set<std::string_view> split;  // modules that have a parameter which is none
   for (const auto& [name, one] : known) {
     const bool everywhere = !part_of(name).empty() || one.ranks == begun;
-    if (everywhere && (one.equal || is_reduced(name))) continue;
+    if (everywhere && ((one.equal && !are_stages) || is_reduced(name))) continue;
     beginnings.apart.emplace(name);
     split.insert(module_part(name));
   }
@@ -300,6 +321,7 @@ RankReads joined(std::vector<RankReads> parts) {
                    std::max(whole.asked.end, part.asked.end)};
     std::ranges::move(part.ranks, std::back_inserter(whole.ranks));
     whole.items.merge(part.items);
+    whole.reductions.merge(part.reductions);
     std::ranges::move(part.told, std::back_inserter(whole.told));
     left_out.push_back(std::move(part.apart));
   }

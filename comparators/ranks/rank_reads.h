@@ -25,6 +25,7 @@ struct RankRead {
   RankRoots roots;          ///< empty where it cannot be read
   std::uint32_t ranks = 0;  ///< how many there are, as it knows
   Replicas replicas;
+  bool has_wrapper = false;  ///< DistributedDataParallel, of any part of its model
 
   [[nodiscard]] std::uint32_t number() const noexcept { return state.recording.rank; }
 };
@@ -38,6 +39,9 @@ struct RankReads {
   SetAside apart;               ///< what their roots leave out
   /// What a root is made of: of those that differ, at the first moment of a kind.
   std::map<core::Digest, ReplicaItems> items;
+  /// Of roots of gradients among these the reduction of one that differs, and what follows it, as
+  /// reduction_of().
+  std::map<core::Digest, ReplicaItems> reductions;
   /// What was exchanged, from where it differs on: of the lowest rank that has it.
   std::vector<ToldCalls> told;
 };

@@ -236,8 +236,15 @@ class RankReader {
 
   void add_step(const core::OpRecord& record) {
     found_.steps = std::max(found_.steps, record.step + 1);
+    found_.exchanges_behind = 0;
     const auto* norm = core::argument_as<double>(record, core::kGradientNorm);
     if (norm != nullptr && *norm > 0) found_.has_gradients = true;
+    for (const core::TensorRecord& tensor : record.tensors) {
+      if (!tensor.slot.starts_with(core::kGradientPrefix)) continue;
+      found_.finds_gradients = true;
+      const auto elements = static_cast<std::uint64_t>(core::element_count(tensor.shape));
+      largest_gradient_ = std::max(largest_gradient_, elements);
+    }
     if (!replication_.replicas.everywhere() && record.step < 2) add_gradients(record);
     look_for_nan(record, core::kParameterPrefix, NanStage::kParameters);
     begin(record);
@@ -300,8 +307,11 @@ class RankReader {
     }
   }
 
-  /// What is entered, and what is given.
-  void add_exchange(const auto& exchange) { found_.exchanges.add(exchange); }
+  void add_exchange(const RankExchange& exchange) {
+    found_.exchanges.add(exchange);
+    ++found_.exchanges_behind;
+  }
+  void add_given(const GivenToAll& given) { found_.exchanges.add(given); }
 
   RankRoots finish(const ExchangeReader& exchanges, const DataOrder& data, SharedColumns& shared) {
     for (auto& [series, column] : columns_) {
@@ -309,6 +319,10 @@ class RankReader {
     }
     found_.data = rank_data(data);
     found_.exchanges.inside = exchanges.inside();
+    const bool has_messages = std::ranges::any_of(found_.exchanges.chains, [](const auto& chain) {
+      return chain.first.kind != ExchangeKind::kCollective;
+    });
+    found_.passes_on = has_messages && found_.exchanges.largest < largest_gradient_;
     found_.inputs = inputs_.digests();
     std::ranges::sort(found_.beginning, {}, &ReplicaItem::name);
     found_.gradients = moving(gradients_);
@@ -384,7 +398,8 @@ class RankReader {
   Early parts_;
   std::map<std::pair<std::uint32_t, std::string_view>, std::uint32_t> ordinals_;
   InputReader inputs_;
-  std::set<std::string> begun_;           ///< parameters
+  std::set<std::string> begun_;  ///< parameters
+  std::uint64_t largest_gradient_ = 0;
   std::optional<std::uint32_t> stepped_;  ///< since a loss scale was updated
 };
 
@@ -545,7 +560,7 @@ RankRoots read_rank(const core::DumpSource& dump,
     const std::string_view name = head.op->name;
     if (head.op->seeded && is_of_model(head)) reader.add_draw(whole(i));
     const auto exchange = exchanges.see(i, head);
-    if (const auto given = exchanges.take_given()) reader.add_exchange(*given);
+    if (const auto given = exchanges.take_given()) reader.add_given(*given);
     if (exchange) reader.add_exchange(*exchange);
     data.see(DataOrderReader::is_read(head) ? whole(i) : head);
     if (name == core::kReplicaRecord) reader.add_replica(whole(i));

@@ -190,13 +190,19 @@ struct RankRoots {
   std::map<ReplicaSeries, SharedColumns::Shared> columns;
   std::vector<StepInputs> inputs;  ///< of all batches and inputs of a step, by step
   std::uint32_t steps = 0;         ///< that its optimizer made
+  /// Collectives and messages that it entered behind its last step.
+  std::uint64_t exchanges_behind = 0;
   bool has_gradients = false;      ///< one that was not 0
+  bool finds_gradients = false;    ///< any in a step of its optimizers, read or not
   std::vector<StepDraws> draws;    ///< by step
   std::vector<StepPasses> passes;  ///< by step
   std::vector<ClippedNorm> norms;  ///< in their order
   /// Ranks that its model works on parts with, `|0,1`: outside of the parts all of them have the
   /// same.
   std::set<std::string> peers;
+  /// It sends and receives messages, and has no collective as large as its gradients: nothing adds
+  /// these up, as where each rank has a stage of a pipeline.
+  bool passes_on = false;
   std::set<std::uint32_t> past_wrapper;  ///< steps whose forward pass did not come through it
   std::uint64_t unread = 0;              ///< tensors without a digest
   std::optional<NanValue> nan;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <set>
 #include <span>
@@ -23,6 +24,8 @@
 
 namespace repro_check::comparators {
 namespace {
+
+constexpr std::uint32_t kNever = std::numeric_limits<std::uint32_t>::max();
 
 /// What a rank read by one loader. Borrowed.
 struct Reading {
@@ -48,6 +51,7 @@ class ReplicaComparison {
     find_absent();
     if (read_.size() > 1) judge_kinds();
     match_exchanges(reads_, report_);
+    exchanges_match_ = report_.findings.empty();
     if (read_.size() > 1) match_norms(reads_, report_);
     find_uneven_steps();
     find_equal_inputs();
@@ -57,6 +61,7 @@ class ReplicaComparison {
     find_undrawn();
     find_copied_parts();
     find_frozen();
+    find_no_gradients();
     std::ranges::stable_sort(report_.findings, {}, &RankFinding::weight);
     return std::move(report_);
   }
@@ -112,15 +117,13 @@ class ReplicaComparison {
       return rank->roots.past_wrapper.contains(moment.step);
     });
     const RankRead& first = *held.front().rank;
-    difference.other_passes = std::ranges::any_of(held, [&](const Held& each) {
-      return passes_at(*each.rank, moment.step) != passes_at(first, moment.step);
-    });
+    difference.other_passes = begins_other_passes(held, step);
     difference.clipped_by_some = std::ranges::any_of(held, [&](const Held& each) {
       return clips_at(*each.rank, moment.step) != clips_at(first, moment.step);
     });
-    difference.beside_parts =
-        (!reads_.apart.empty() || report_.alone > 0) && !is_declared(reads_.ranks);
     difference.other_inputs = differ(held, step, &RankRoots::inputs);
+    difference.beside_parts = (!reads_.apart.empty() || report_.alone > 0) &&
+                              !is_declared(reads_.ranks) && !difference.other_inputs;
     difference.other_draws = differ(held, step, &RankRoots::draws);
     const bool has_majority = roots[0].second > roots[1].second;
     for (const auto& [rank, root] : held) {
@@ -131,16 +134,112 @@ class ReplicaComparison {
         difference.op = root.op;
       }
     }
+    difference.has_wrapper = std::ranges::any_of(reads_.ranks, &RankRead::has_wrapper);
     name_items(roots, difference);
     put_numbers(held, difference);
+    if (series.kind == ReplicaKind::kGradients) {
+      difference.some_have_none = std::ranges::any_of(
+          held, [&](const Held& each) { return lacks_gradients(each, series, step); });
+      look_behind_reduction(held, difference);
+    }
     if (series.kind == ReplicaKind::kActivations) lead_by_order(held, difference);
+    const auto here = held_by(difference.rank, held);
+    const auto there = std::ranges::find_if(
+        held, [&](const Held& each) { return each.root.digest != here->root.digest; });
+    difference.other_rank = there->rank->number();
+    difference.other_op = there->root.op;
+    if (held.size() < read_.size()) {
+      for (const Held& each : held) difference.among.push_back(each.rank->number());
+    }
     return difference;
   }
 
-  static std::uint64_t passes_at(const RankRead& rank, std::uint32_t step) {
-    const auto& passes = rank.roots.passes;
-    const auto at = std::ranges::lower_bound(passes, step, {}, &StepPasses::step);
-    return at == passes.end() || at->step != step ? 0 : at->passes;
+  static std::vector<Held>::const_iterator held_by(std::uint32_t rank,
+                                                   const std::vector<Held>& held) {
+    return std::ranges::find(held, rank, [](const Held& each) { return each.rank->number(); });
+  }
+
+  /// Whether the optimizer has parameters without a gradient there.
+  static bool lacks_gradients(const Held& each, ReplicaSeries series, std::uint32_t step) {
+    series.kind = ReplicaKind::kParameters;
+    const auto column = each.rank->roots.columns.find(series);
+    if (column == each.rank->roots.columns.end()) return false;
+    const auto& steps = column->second->steps;
+    const auto at = std::ranges::lower_bound(steps, step);
+    const auto place = static_cast<std::size_t>(at - steps.begin());
+    return at != steps.end() && *at == step && column->second->items[place] > each.root.items;
+  }
+
+  /// Which operator it was that made gradients differ which a collective had made equal.
+  void look_behind_reduction(const std::vector<Held>& held, ReplicaDifference& difference) const {
+    const auto here = held_by(difference.rank, held);
+    const auto there = std::ranges::find_if(
+        held, [&](const Held& each) { return each.root.digest != here->root.digest; });
+    const auto alike = by_frequency(held).front();
+    std::vector<Held> most;
+    std::ranges::copy_if(held, std::back_inserter(most), [&](const Held& each) {
+      return each.root.digest == alike.first;
+    });
+    difference.shared_by_some =
+        most.size() > 1 && differ(most, difference.step, &RankRoots::inputs);
+    const ReplicaItems* mine = reduction_on(*here);
+    for (const Held& each : held) {
+      const ReplicaItems* other = reduction_on(each);
+      if (mine == nullptr || other == nullptr || !is_same(mine->front(), other->front())) return;
+    }
+    difference.behind_reduction = first_behind(*here, *mine, *there, *reduction_on(*there));
+  }
+
+  [[nodiscard]] const ReplicaItems* reduction_on(const Held& each) const {
+    const auto found = reads_.reductions.find(each.root.digest);
+    return found == reads_.reductions.end() || found->second.empty() ? nullptr : &found->second;
+  }
+
+  static bool is_same(const ReplicaItem& one, const ReplicaItem& other) {
+    return one.name == other.name && one.digest == other.digest;
+  }
+
+  static BehindReduction first_behind(const Held& one,
+                                      const ReplicaItems& on_one,
+                                      const Held& other,
+                                      const ReplicaItems& on_other) {
+    const auto [mine, theirs] = std::ranges::mismatch(on_one, on_other, is_same);
+    const auto comes = [](const ReplicaItem& item, auto from, const ReplicaItems& in) {
+      return std::find_if(from, in.end(), [&](const ReplicaItem& each) {
+               return each.name == item.name;
+             }) != in.end();
+    };
+    const auto on = [](const ReplicaItem& item, const Held& where, std::string_view how) {
+      const std::uint32_t rank = where.rank->number();
+      return BehindReduction{fmt::format("{} on rank {}{}", item.name, rank, how), rank, item.op};
+    };
+    const bool is_mine = mine != on_one.end() && !comes(*mine, theirs, on_other);
+    const bool is_theirs = theirs != on_other.end() && !comes(*theirs, mine, on_one);
+    if (is_mine && !is_theirs) return on(*mine, one, " alone");
+    if (is_theirs && !is_mine) return on(*theirs, other, " alone");
+    if (mine == on_one.end() || theirs == on_other.end()) return {};
+    BehindReduction both = on(*mine, one, "");
+    both.what = mine->name == theirs->name
+                    ? fmt::format("{} gives rank {} something else than rank {}",
+                                  mine->name,
+                                  one.rank->number(),
+                                  other.rank->number())
+                    : both.what + ", " + on(*theirs, other, "").what;
+    return both;
+  }
+
+  /// Ranks that have other numbers of micro-batches in all steps are meant to.
+  static bool begins_other_passes(const std::vector<Held>& held, std::uint32_t step) {
+    const auto since = [](const std::vector<StepPasses>& one, const std::vector<StepPasses>& two) {
+      const auto [at, other] = std::ranges::mismatch(one, two);
+      if (at == one.end() && other == two.end()) return kNever;
+      return std::min(at == one.end() ? kNever : at->step,
+                      other == two.end() ? kNever : other->step);
+    };
+    const auto& passes = held.front().rank->roots.passes;
+    std::uint32_t first = kNever;
+    for (const Held& each : held) first = std::min(first, since(passes, each.rank->roots.passes));
+    return first == step;
   }
 
   static std::uint64_t all_passes(const RankRead& rank) {
@@ -199,7 +298,8 @@ class ReplicaComparison {
     for (const auto& [rank, root] : held) {
       const ReplicaItems& items = reads_.items.at(root.digest);
       const auto item = std::ranges::find(items, name, &ReplicaItem::name);
-      const auto number = item == items.end() ? std::nullopt : number_of(item->digest);
+      auto number = item == items.end() ? std::nullopt : number_of(item->digest);
+      if (difference.other_groups) number = root.items;
       if (!number) continue;
       if (tied && *number != 0) {  // it needs no majority to say what overflowed
         difference.odd.push_back(rank->number());
@@ -238,7 +338,10 @@ class ReplicaComparison {
         continue;
       }
       ++difference.of;
-      if (digests.size() > 1 || having[name] != roots.size()) difference.names.emplace_back(name);
+      const bool some_lack = having[name] != roots.size();
+      difference.other_groups =
+          difference.other_groups || (some_lack && difference.kind == ReplicaKind::kLearningRates);
+      if (digests.size() > 1 || some_lack) difference.names.emplace_back(name);
     }
   }
 
@@ -300,14 +403,26 @@ class ReplicaComparison {
     const bool are_replicas = std::ranges::all_of(
         read_, [](const RankRead* rank) { return rank->replicas.everywhere(); });
     const bool skipped = all_passes(least) == all_passes(most);
+    const auto what = [&](std::string_view how) {
+      return fmt::format(
+          "the optimizer made {} on rank {} and {} on rank {}{}: what comes behind "
+          "the shorter run was compared with nothing",
+          counted(least.state.steps, "step"),
+          least.number(),
+          most.state.steps,
+          most.number(),
+          how);
+    };
+    // Inside of join() who has no more batches takes part in what the others reduce.
+    const bool joins = exchanges_match_ && are_replicas && !skipped &&
+                       least.roots.exchanges_behind > most.roots.exchanges_behind;
+    if (joins) {
+      return say(Weight::kNote,
+                 what(", and the one took part in what the other reduced"),
+                 "give each rank as many batches where the last ones are to be compared as well");
+    }
     say(skipped && are_replicas ? Weight::kProof : Weight::kSuspicion,
-        fmt::format("the optimizer made {} on rank {} and {} on rank {}{}: what comes behind "
-                    "the shorter run was compared with nothing",
-                    counted(least.state.steps, "step"),
-                    least.number(),
-                    most.state.steps,
-                    most.number(),
-                    skipped ? ", for as many backward passes" : ""),
+        what(skipped ? ", for as many backward passes" : ""),
         skipped ? "look for what skips a step on one rank alone: a condition on its own loss or "
                   "data, an exception that it catches"
                 : "give each rank as many batches, or let those that have more wait: join() of the "
@@ -329,10 +444,8 @@ class ReplicaComparison {
     }
     if (silent.empty() || silent.size() == read_.size()) return;
     say(Weight::kSuspicion,
-        fmt::format("rank{} {} draw{} no random numbers for the model from step {} on, and the "
-                    "others do",
-                    silent.size() == 1 ? "" : "s",
-                    fmt::join(silent, ", "),
+        fmt::format("{} draw{} no random numbers for the model from step {} on, and the others do",
+                    text_of_ranks(silent),
                     silent.size() == 1 ? "s" : "",
                     since),
         "call train() on every rank before it trains: dropout is off in a model that eval() was "
@@ -355,10 +468,9 @@ class ReplicaComparison {
       if (rank->roots.nan && !before(*first, *rank->roots.nan)) ranks.push_back(rank->number());
     }
     say(Weight::kSuspicion,
-        fmt::format("values are NaN: first at step {} on rank{} {}, in {} `{}` (op {})",
+        fmt::format("values are NaN: first at step {} on {}, in {} `{}` (op {})",
                     first->step,
-                    ranks.size() == 1 ? "" : "s",
-                    fmt::join(ranks, ", "),
+                    text_of_ranks(ranks),
                     first->stage == NanStage::kRead ? "what it reads," : "what it makes,",
                     first->name,
                     first->op),
@@ -384,8 +496,7 @@ class ReplicaComparison {
     for (const auto& [what, finding] : said) {
       const auto& [advice, ranks] = finding;
       say(Weight::kProof,
-          ranks.size() == read_.size() ? what
-                                       : fmt::format("{} (ranks {})", what, fmt::join(ranks, ", ")),
+          ranks.size() == read_.size() ? what : fmt::format("{} ({})", what, text_of_ranks(ranks)),
           advice);
     }
     for (const auto& [number, readings] : loaders) {
@@ -422,25 +533,47 @@ class ReplicaComparison {
     }
   }
 
-  /// A DistributedSampler repeats samples so that each rank has as many.
+  /// A DistributedSampler repeats samples so that each rank has as many, fewer than there are
+  /// ranks.
   void find_padding(const std::vector<Reading>& readings) {
-    std::vector<std::int64_t> samples;
-    for (const auto& [rank, loader] : readings) {
-      samples.insert(samples.end(), loader->numbers.begin(), loader->numbers.end());
+    std::set<std::span<const std::int64_t>, decltype(&before)> lists(&before);  // peers have one
+    for (const auto& [rank, loader] : readings) lists.insert(loader->numbers);
+    std::map<std::int64_t, std::size_t> readers;
+    std::size_t all = 0;
+    for (const auto& list : lists) {
+      all += list.size();
+      for (const std::int64_t sample : list) ++readers[sample];
     }
-    const std::size_t all = samples.size();
-    std::ranges::sort(samples);
-    samples.erase(std::unique(samples.begin(), samples.end()), samples.end());
-    const std::size_t twice = all - samples.size();
-    if (twice == 0 || twice >= readings.size()) return;
+    const std::size_t twice = all - readers.size();
+    if (twice == 0) return;
+    if (twice >= lists.size()) return note_shared(readers, readings.front().loader->name);
     say(Weight::kNote,
         fmt::format("padded: {} of {} samples {} read twice in an epoch of the loader of {}, so "
                     "that each rank has as many",
                     twice,
-                    samples.size(),
+                    readers.size(),
                     twice == 1 ? "is" : "are",
                     readings.front().loader->name),
         "drop_last=True of DistributedSampler leaves some out instead");
+  }
+
+  static bool before(std::span<const std::int64_t> one, std::span<const std::int64_t> other) {
+    return std::ranges::lexicographical_compare(one, other);
+  }
+
+  /// Samplers that shuffle by other seeds share some samples, and nobody reads others.
+  void note_shared(const std::map<std::int64_t, std::size_t>& readers, const std::string& loader) {
+    const auto shared =
+        std::ranges::count_if(readers, [](const auto& sample) { return sample.second > 1; });
+    say(Weight::kSuspicion,
+        fmt::format("parts of the data overlap: {} of {} samples are read more than once in an "
+                    "epoch of the loader of {}, more than make each rank have as many",
+                    shared,
+                    readers.size(),
+                    loader),
+        "give DistributedSampler the same seed and the same set_epoch() on every rank, and each "
+        "its "
+        "own rank");
   }
 
   /// Ranks that drew the same to the end: from their first draw on they were seeded alike, from a
@@ -559,6 +692,21 @@ class ReplicaComparison {
         "place in the mesh; give each rank its own part of what goes in");
   }
 
+  /// An optimizer that finds no gradient leaves its parameters alone.
+  void find_no_gradients() {
+    const auto has_none = [](const RankRead* rank) {
+      return rank->roots.steps > 0 && !rank->roots.beginning.empty() &&
+             !rank->roots.finds_gradients;
+    };
+    if (read_.empty() || !std::ranges::all_of(read_, has_none)) return;
+    say(Weight::kProof,
+        fmt::format("the optimizer made {} with no gradient at all, on every rank",
+                    counted(report_.steps, "step")),
+        "look for what keeps gradients from the parameters that the optimizer has: "
+        "set_requires_gradient_sync(False) or no_sync() that is never left, zero_grad() between "
+        "backward() and step(), parameters of another model");
+  }
+
   void find_frozen() {
     const bool frozen = !read_.empty() && std::ranges::all_of(read_, [](const RankRead* rank) {
       bool stays = false;
@@ -584,9 +732,14 @@ class ReplicaComparison {
   std::map<std::string_view, RankList> peers_;
   RanksReport report_;
   std::vector<const RankRead*> read_;  ///< those that can be
+  bool exchanges_match_ = false;
 };
 
 }  // namespace
+
+std::string text_of_ranks(const RankList& ranks) {
+  return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
+}
 
 std::optional<std::uint32_t> number_fact(const core::RunManifest& manifest, std::string_view name) {
   const std::string* text = core::environment_fact(manifest, name);
@@ -643,6 +796,33 @@ RankCause cause_of_clipping(const ReplicaDifference& first) noexcept {
           "it to DTensor, or to clip_grad_norm_() of FullyShardedDataParallel"};
 }
 
+/// No gradient is the same on all ranks.
+RankCause cause_of_all_gradients(const ReplicaDifference& first) noexcept {
+  if (first.shared_by_some) {
+    return {"gradients of some ranks differ",
+            "other ranks, which read other data, have the same gradients",
+            "look for what changes gradients on these ranks behind the reduction, and for a "
+            "reduction that leaves them out"};
+  }
+  if (first.has_wrapper && first.some_have_none) {
+    return {"gradients not reduced",
+            "no gradient is the same on all ranks when the optimizer reads it, and some parameters "
+            "have none: DistributedDataParallel waits for these and reduces nothing",
+            "set find_unused_parameters=True of DistributedDataParallel where a pass leaves "
+            "parameters out, and let the last micro-batch of a step run outside of no_sync()"};
+  }
+  if (!first.has_wrapper) {
+    return {"gradients not reduced",
+            "no gradient is the same on all ranks when the optimizer reads it",
+            "average every gradient over all ranks behind the last backward pass of a step "
+            "(all_reduce), or let DistributedDataParallel do it"};
+  }
+  return {"gradients not reduced",
+          "no gradient is the same on all ranks when the optimizer reads it",
+          "let the last micro-batch of a step run outside of no_sync(), and call the model by "
+          "its wrapper"};
+}
+
 RankCause cause_of_gradients(const ReplicaDifference& first) noexcept {
   if (first.names.empty()) {
     return {"gradients not reduced",
@@ -650,17 +830,24 @@ RankCause cause_of_gradients(const ReplicaDifference& first) noexcept {
             "look for a reduction that does not reach all ranks: a group of those of one "
             "machine alone, or a parameter that it leaves out"};
   }
-  if (first.other_passes) {
-    return {"the optimizer skipped a step on some ranks",
-            "the ranks made other numbers of backward passes before this step of their optimizers",
-            "step the optimizer on all ranks or on none: look for a condition on the loss, on the "
-            "data or on what one rank catches"};
-  }
   if (first.clipped_by_some) {
     return {"gradients are clipped on some ranks alone",
             "in this step ranks clip their gradients, and others do not",
             "clip on all ranks or on none: look for a condition on the rank, or on a value that is "
             "not the same on all of them"};
+  }
+  if (first.behind_reduction) {
+    return {"gradients changed behind their reduction",
+            "a collective gave all ranks the same, and their optimizers read something else",
+            "do the same to gradients on every rank between the reduction and the step: look for "
+            "another divisor, a scale, a clip or weight decay on some ranks alone, and for a "
+            "communication hook that computes otherwise there"};
+  }
+  if (first.other_passes) {
+    return {"the optimizer skipped a step on some ranks",
+            "the ranks made other numbers of backward passes before this step of their optimizers",
+            "step the optimizer on all ranks or on none: look for a condition on the loss, on the "
+            "data or on what one rank catches"};
   }
   if (first.past_wrapper) {
     return {"the model was called past its wrapper",
@@ -676,17 +863,40 @@ RankCause cause_of_gradients(const ReplicaDifference& first) noexcept {
             "them, as sequence parallelism needs it of the weights of norms, or distribute the "
             "module by torch.distributed.tensor.parallel"};
   }
-  if (first.names.size() == first.of) {
-    return {"gradients not reduced",
-            "no gradient is the same on all ranks when the optimizer reads it",
-            "let the last micro-batch of a step run outside of no_sync(), and call the model by "
-            "its wrapper"};
-  }
+  if (first.names.size() == first.of) return cause_of_all_gradients(first);
   return {"some gradients not reduced",
           "the others are the same on all ranks when the optimizer reads them",
           "look for parameters that the reduction leaves out: replaced after wrapping, unused in "
           "some passes (find_unused_parameters), or skipped by a condition; and for what changes "
           "gradients behind it on one rank alone"};
+}
+
+RankCause cause_of_buffers(const ReplicaDifference& first) noexcept {
+  if (!first.has_wrapper) {
+    return {"running statistics drift apart",
+            "nothing hands buffers out before the forward pass",
+            "use SyncBatchNorm, or broadcast the buffers of one rank before each step"};
+  }
+  return {"running statistics drift apart",
+          "buffers are not handed out before the forward pass",
+          "leave broadcast_buffers of DistributedDataParallel on, or use SyncBatchNorm"};
+}
+
+RankCause cause_of_rates(const ReplicaDifference& first) noexcept {
+  if (first.other_groups) {
+    return {"the optimizers have other parameter groups",
+            "the gradients are the same on all ranks",
+            "make the optimizer with the same parameter groups on every rank"};
+  }
+  if (first.step == 0) {
+    return {"learning rates differ",
+            "the gradients are the same on all ranks, and the rates differ from the first step "
+            "on",
+            "make the optimizer with the same lr on every rank"};
+  }
+  return {"learning rates differ",
+          "the gradients are the same on all ranks",
+          "step the scheduler on every rank alike, and load its state on all of them"};
 }
 
 RankCause cause_of_activations(const ReplicaDifference& first) noexcept {
@@ -725,9 +935,7 @@ RankCause cause_of(const ReplicaDifference& first) noexcept {
               "look for what writes parameters between two steps on one rank alone: loading a "
               "checkpoint, clipping or averaging weights, code under `if rank == 0`"};
     case ReplicaKind::kEntryBuffers:
-      return {"running statistics drift apart",
-              "buffers are not handed out before the forward pass",
-              "leave broadcast_buffers of DistributedDataParallel on, or use SyncBatchNorm"};
+      return cause_of_buffers(first);
     case ReplicaKind::kActivations:
       return cause_of_activations(first);
     case ReplicaKind::kClipping:
@@ -746,9 +954,7 @@ RankCause cause_of(const ReplicaDifference& first) noexcept {
     case ReplicaKind::kGradients:
       return cause_of_gradients(first);
     case ReplicaKind::kLearningRates:
-      return {"learning rates differ",
-              "the gradients are the same on all ranks",
-              "step the scheduler on every rank alike, and load its state on all of them"};
+      return cause_of_rates(first);
     case ReplicaKind::kOptions:
       return {
           "options of the optimizers differ",

@@ -54,6 +54,9 @@ struct RankRange {
 /// Ranks, sorted, each once.
 using RankList = std::vector<std::uint32_t>;
 
+/// `rank 1`, `ranks 0, 2`.
+std::string text_of_ranks(const RankList& ranks);
+
 /// A recording of one rank.
 struct RankRecording {
   std::uint32_t rank = 0;
@@ -77,6 +80,13 @@ struct RankNumber {
   double value = 0;
 };
 
+/// What some ranks alone did to gradients behind their reduction.
+struct BehindReduction {
+  std::string what;  ///< `aten::mul_ (train.py:7) on rank 1 alone`
+  std::uint32_t rank = 0;
+  std::uint64_t op = 0;  ///< op index there
+};
+
 /// Where ranks part in one kind, for the first time.
 struct ReplicaDifference {
   ReplicaKind kind = ReplicaKind::kParameters;
@@ -88,6 +98,10 @@ struct ReplicaDifference {
   std::vector<std::uint32_t> odd;
   std::uint32_t rank = 0;  ///< one that differs: an odd one, or the last
   std::uint64_t op = 0;    ///< op index there of the record that holds it
+  /// One that has something else than that rank.
+  std::uint32_t other_rank = 0;
+  std::uint64_t other_op = 0;
+  RankList among;  ///< that must have it alike; empty = all
   /// Of the first name, where it is a number: as many as there are different ones, of which a few.
   std::vector<RankNumber> numbers;
   /// Of what is clipped: the gradients differ before it, of which no earlier record tells.
@@ -95,11 +109,19 @@ struct ReplicaDifference {
   bool other_parameters = false;  ///< of what is clipped: the ranks clip other ones
   bool other_inputs = false;      ///< the ranks read other data in that step, or in one before it
   bool other_draws = false;       ///< or drew other numbers
-  bool other_passes = false;      ///< the ranks made another number of backward passes for the step
+  /// The ranks made other numbers of backward passes for the step, and not for those before it.
+  bool other_passes = false;
   bool clipped_by_some = false;  ///< of gradients: ranks that clip them there, and some that do not
-  bool past_wrapper = false;     ///< the forward pass of that step did not come through the wrapper
-  /// Without a wrapper, where other parameters are each rank's own part: what is the same on all
-  /// of them has on each the gradient of that part.
+  bool has_wrapper = false;      ///< DistributedDataParallel is used at all
+  bool other_groups = false;     ///< of learning rates: `numbers` are those of parameter groups
+  bool some_have_none = false;   ///< of gradients: parameters beside them have none
+  /// Of gradients: some of the ranks, which read other data, have the same.
+  bool shared_by_some = false;
+  /// Of gradients: a collective gave all ranks the same.
+  std::optional<BehindReduction> behind_reduction;
+  bool past_wrapper = false;  ///< the forward pass of that step did not come through the wrapper
+  /// Without a wrapper, where other parameters are each rank's own part and all read the same: what
+  /// is the same on all of them has on each the gradient of that part.
   bool beside_parts = false;
 };
 

@@ -55,12 +55,13 @@ inline constexpr std::string_view kCheckpointRecords = "repro_check::checkpoint_
 
 /// Of kCollectiveRecord: the operator, dtypes and sizes of its tensors (`float32 [4], int64 [2,
 /// 3]`), the name of its group (absent where nobody told it), and who in the group hands out or
-/// gathers in. The sequence counts what this rank entered in the group, from 1, collectives and
-/// messages apart.
+/// gathers in, and what a reduction makes of its tensors (`SUM`). The sequence counts what this
+/// rank entered in the group, from 1, collectives and messages apart.
 inline constexpr std::string_view kCollectiveName = "operator";
 inline constexpr std::string_view kCollectiveTensors = "tensors";
 inline constexpr std::string_view kCollectiveGroup = "group";
 inline constexpr std::string_view kCollectiveRoot = "root";
+inline constexpr std::string_view kCollectiveReduceOp = "reduce_op";
 inline constexpr std::string_view kCollectiveSequence = "sequence";
 /// And of a message: its tag, and to which or from which place in the group; with neither it comes
 /// from any.

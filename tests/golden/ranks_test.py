@@ -91,6 +91,13 @@ class ManyRanks(unittest.TestCase):
         (self.tmp / "run" / "ranks.json").write_text("{}")
         self.assertEqual(self.tool("ranks", "run").returncode, 3)
 
+    def test_what_is_said_where_one_cannot_be_read(self):
+        self.make()
+        trace = self.tmp / "run" / "rank-7" / "trace.h5"
+        trace.write_bytes(trace.read_bytes()[:-2000])
+        said = self.tool("ranks", "run", "-q").stdout
+        self.assertEqual(said, "INCOMPLETE: rank 7 cannot be read; nothing parts in the 6 steps that the ranks have in common\n")
+
     def test_one_rank_alone(self):
         self.make(ranks=1)
         self.assertEqual(self.ranks(4)["first"], None)

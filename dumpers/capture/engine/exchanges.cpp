@@ -33,6 +33,11 @@ std::string tensors_text(const OperatorPlan& plan, const c10::IValue* arguments)
   return text;
 }
 
+/// Functional collectives have it as a word.
+std::string reduce_op_of(const c10::IValue& value) {
+  return value.isString() ? value.toStringRef() : reduce_op_name(value);
+}
+
 }  // namespace
 
 void Exchanges::name_group(const void* group, const std::string& name) {
@@ -68,6 +73,9 @@ EnteredExchange Exchanges::enter(const OperatorPlan& plan, const c10::IValue* ar
   } else {
     say_number(core::kCollectiveRoot, "root_rank");
     say_number(core::kCollectiveRoot, "src");
+    const int at = plan.find("reduce_op");
+    const std::string reduce_op = at < 0 ? std::string() : reduce_op_of(arguments[at]);
+    if (!reduce_op.empty()) say(entered.values, core::kCollectiveReduceOp, reduce_op);
   }
   say(entered.follows, core::kCollectiveSequence, ++entered_[{group, plan.exchange}]);
   return entered;

@@ -265,6 +265,10 @@ class Builder {
   }
 
   static void build_opaque(const c10::IValue& value, core::Value& into) {
+    if (std::string name = reduce_op_name(value); !name.empty()) {
+      into.data = core::Symbol{std::move(name)};
+      return;
+    }
     core::Opaque opaque;
     if (value.isObject()) {
       opaque.type = value.type()->repr_str();

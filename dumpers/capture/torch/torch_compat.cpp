@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dumpers/capture/torch/torch_compat.h"
 
+#include <ATen/core/class_type.h>
 #include <c10/core/impl/PyInterpreter.h>
 #if __has_include(<c10/core/impl/PyInterpreterHooks.h>)
 #include <c10/core/impl/PyInterpreterHooks.h>
 #define REPRO_CHECK_ONE_INTERPRETER 1
+#endif
+
+#if __has_include(<torch/csrc/distributed/c10d/Types.hpp>)
+#include <torch/csrc/distributed/c10d/Types.hpp>
+#define REPRO_CHECK_C10D 1
 #endif
 
 #if REPRO_CHECK_TORCH_AT_LEAST(2, 0)
@@ -20,6 +26,7 @@
 
 #include "core/tensor/dtype.h"
 #include "core/text/short_text.h"
+#include "core/text/text.h"
 
 namespace repro_check::capture {
 namespace {
@@ -161,6 +168,21 @@ std::string memory_format_name(c10::MemoryFormat format) {
     default:
       return "memory_format_" + std::to_string(static_cast<int>(format));
   }
+}
+
+std::string reduce_op_name([[maybe_unused]] const c10::IValue& value) {
+#if defined(REPRO_CHECK_C10D)
+  if (!value.isObject()) return {};
+  const auto type = value.type()->cast<c10::ClassType>();
+  const bool is_one = type && type->name() &&
+                      type->name()->qualifiedName() == "__torch__.torch.classes.c10d.ReduceOp";
+  const auto held = is_one ? value.toObjectRef().getSlot(0) : c10::IValue();
+  if (!held.isCapsule() || !held.toCapsule()) return {};
+  const c10d::ReduceOp::RedOpType op = static_cast<const c10d::ReduceOp&>(*held.toCapsule());
+  return std::string(core::word_at("SUM|AVG|PRODUCT|MIN|MAX|BAND|BOR|BXOR|PREMUL_SUM", op));
+#else
+  return {};
+#endif
 }
 
 void device_name(const c10::Device& device, std::string& into) {

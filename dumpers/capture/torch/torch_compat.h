@@ -205,6 +205,9 @@ Transformed transformed(const at::Tensor& tensor);
 /// is; null where there is none.
 c10::impl::PyInterpreter* python_interpreter(const torch::jit::Stack& stack);
 
+/// `SUM` of a c10d.ReduceOp; empty of what is none, and where this LibTorch has no c10d.
+std::string reduce_op_name(const c10::IValue& value);
+
 /// kUnknown for element types a dump has no name for (sub-byte integers, undefined).
 core::Dtype dtype_of(c10::ScalarType type) noexcept;
 std::optional<c10::ScalarType> scalar_type_of(core::Dtype dtype) noexcept;

@@ -5,7 +5,9 @@
 
 #include <initializer_list>
 #include <memory>
+#include <ranges>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -55,6 +57,16 @@ class Rank {
       output.role = core::TensorRole::kOutput;
       output.state = core::ContentState::kHashed;
       output.digest = *given;
+    }
+    return *this;
+  }
+
+  /// To what was entered last.
+  Rank& with(std::string_view name, core::Value value) {
+    for (core::OpRecord& op : fixture_.ops | std::views::reverse) {
+      if (op.op->name != core::kCollectiveRecord) continue;
+      op.arguments.push_back({std::string(name), std::move(value)});
+      break;
     }
     return *this;
   }
@@ -151,6 +163,31 @@ TEST_CASE("what gives all ranks the same must have given it") {
   CHECK(only(match(ranks)) ==
         "result mismatch: collective 3 of group all (ranks 0, 1, 2), at step 0, c10d::allreduce_ "
         "float32 [2], gave rank 1 something else than ranks 0, 2");
+}
+
+TEST_CASE("ranks that name another root, or reduce by something else") {
+  std::vector<Rank> ranks = two_ranks();
+  for (std::int64_t i = 0; i < 2; ++i) {
+    Rank& rank = ranks[static_cast<std::size_t>(i)];
+    rank.collective("c10d::broadcast_", "float32 [2]", "all").with(core::kCollectiveRoot, {i});
+  }
+  CHECK(only(match(ranks)) ==
+        "root mismatch: collective 1 of group all (ranks 0, 1), at step 0, is c10d::broadcast_ "
+        "float32 [2] root 0 on rank 0, and c10d::broadcast_ float32 [2] root 1 on rank 1");
+  ranks = two_ranks();
+  const auto reduce = [&](std::size_t rank, const std::string& by) {
+    ranks[rank]
+        .collective("c10d::allreduce_", "float32 [2]", "all")
+        .with(core::kCollectiveReduceOp, {by});
+  };
+  for (const std::size_t rank : {0U, 1U}) reduce(rank, "SUM");
+  CHECK(match(ranks).findings.empty());
+  reduce(0, "SUM");
+  reduce(1, "MAX");
+  CHECK(only(match(ranks)) ==
+        "reduce op mismatch: collective 2 of group all (ranks 0, 1), at step 0, is "
+        "c10d::allreduce_ float32 [2] SUM on rank 0, and c10d::allreduce_ float32 [2] MAX on rank "
+        "1");
 }
 
 TEST_CASE("what was given to a rank is not known where it was not read") {

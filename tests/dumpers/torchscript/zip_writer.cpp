@@ -13,16 +13,22 @@ void put(std::string& out, std::uint64_t value, std::size_t width) {
 
 }  // namespace
 
-std::string zip_of(const std::vector<std::string>& names) {
+std::string zip_of(const std::vector<std::string>& names,
+                   const std::string& content,
+                   std::uint32_t checksum) {
+  std::string contents;
+  put(contents, checksum, 4);
+  put(contents, content.size(), 4);
+  put(contents, content.size(), 4);
   std::string entries;
   std::string directory;
   for (const std::string& name : names) {
     const std::uint64_t offset = entries.size();
-    entries += std::string("PK\x03\x04", 4) + std::string(22, '\0');
+    entries += std::string("PK\x03\x04", 4) + std::string(10, '\0') + contents;
     put(entries, name.size(), 2);
     put(entries, 0, 2);
-    entries += name;
-    directory += std::string("PK\x01\x02", 4) + std::string(24, '\0');
+    entries += name + content;
+    directory += std::string("PK\x01\x02", 4) + std::string(12, '\0') + contents;
     put(directory, name.size(), 2);
     directory += std::string(12, '\0');
     put(directory, offset, 4);

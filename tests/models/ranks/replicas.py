@@ -15,7 +15,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 FAULT = sys.argv[1] if len(sys.argv) > 1 else ""
-BY_HAND = ("by-hand", "skipped", "clip-skipped")
+BY_HAND = ("by-hand", "skipped", "clip-skipped", "maximum")
 STEPS, MICRO_BATCHES = int(os.environ.get("STEPS", "4")), 2
 
 
@@ -36,7 +36,8 @@ def all_reduce(model):
     for name, parameter in model.named_parameters():
         if (FAULT, name) in (("skipped", "a.bias"), ("clip-skipped", "b.bias")):
             continue
-        dist.all_reduce(parameter.grad)
+        largest = FAULT == "maximum" and dist.get_rank() == 1
+        dist.all_reduce(parameter.grad, dist.ReduceOp.MAX if largest else dist.ReduceOp.SUM)
         parameter.grad /= dist.get_world_size()
 
 
@@ -136,6 +137,9 @@ def main():
         if scaler is not None and FAULT == "found-inf" and step == 2 and rank == 1:
             model.a.bias.grad[0] = float("inf")
         clip(model, step, rank)
+        if (FAULT, step, rank) == ("halved", 2, 1):
+            for parameter in model.parameters():
+                parameter.grad.mul_(0.5)
         if (FAULT, step, rank) == ("eval", 1, 1):
             run.eval()
         if (FAULT, step, rank) == ("no-step", 2, 1):

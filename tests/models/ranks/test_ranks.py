@@ -275,7 +275,7 @@ class Planted(Ranks):
         text = self.tool("ranks", "run").stdout
         self.assertIn("DIVERGED: rank 1 parts at step 2", text)
         # What it says next can be typed.
-        self.assertEqual([code for _, code in self.type_next(text)], [0, 1])
+        self.assertEqual([code for _, code in self.type_next(text)], [0, 0])
 
     def test_masks_that_are_copies(self):
         report = self.planted("same-masks", expected=0)
@@ -498,6 +498,28 @@ class Interrupted(Ranks):
         what = self.ranks(3)["findings"][0]["what"]
         self.assertRegex(what, r"^size mismatch: collective \d+ of group 0 \(ranks 0, 1\), at step 2, is "
                                r"c10d::allreduce_ float32 \[4\] \(replicas.py:\d+\) on rank 0, and c10d::allreduce_ float32 \[8\] ")
+        said = self.tool("ranks", "run").stdout
+        self.assertRegex(said, r"^INCOMPLETE: .*: size mismatch: collective ")
+        self.assertEqual((said.count("size mismatch: "), said.count("  mend  ")), (1, 1))
+
+    def test_gradients_that_one_rank_changes_behind_their_reduction(self):
+        report = self.planted("halved")
+        self.assertEqual((report["cause"]["name"], report["first"]["step"], report["first"]["differing"]),
+                         ("gradients changed behind their reduction", 2, 6))
+        self.assertRegex(report["first"]["behind"],
+                         r"^first behind the reduction: aten::mul_ \(replicas.py:\d+\) on rank 1 alone$")
+        said = self.tool("ranks", "run").stdout
+        self.assertRegex(said, r"\nnext: repro-check inspect run/rank-1 --op \d+\n$")
+
+    def test_what_reads_other_data_is_not_compared_as_two_runs(self):
+        self.record(launched("no-sync"))
+        self.assertRegex(self.tool("ranks", "run").stdout,
+                         r"\nnext: repro-check inspect run/rank-(?:1 .*\n.*rank-0|0 .*\n.*rank-1) --op \d+\n$")
+
+    def test_a_rank_that_reduces_by_something_else(self):
+        what = self.planted("maximum")["findings"][0]["what"]
+        self.assertRegex(what, r"^reduce op mismatch: collective \d+ of group 0 \(ranks 0, 1\), at step 0, is c10d::allreduce_ "
+                               r"float32 \[16, 8\] SUM \(replicas.py:\d+\) on rank 0, and .* MAX \(replicas.py:\d+\) on rank 1$")
 
     def test_a_rank_that_is_absent(self):
         self.record(launched())
