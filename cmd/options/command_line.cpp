@@ -245,8 +245,9 @@ void Options::keep_to(CLI::Option& option, const std::string& value, const Optio
   if (global_) option.group(kGlobalGroup);
   if (rules.required) option.required();
   if (rules.repeatable) option.take_all();
-  // One word each time, or it would take the words of a program that follow.
-  if (!option.get_lnames().empty() || !option.get_snames().empty()) option.allow_extra_args(false);
+  // Else one word each time, or it would take those of a program.
+  const bool is_named = !option.get_lnames().empty() || !option.get_snames().empty();
+  if (is_named && !rules.words) option.allow_extra_args(false);
   if (rules.commas) option.delimiter(',');
   if (rules.shows_default) option.capture_default_str();
   if (rules.excludes != nullptr) option.excludes(app_->get_option(rules.excludes));

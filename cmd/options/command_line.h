@@ -47,6 +47,7 @@ struct OptionRules {
   bool required = false;
   bool repeatable = false;     ///< one value each time
   bool commas = false;         ///< between several values
+  bool words = false;          ///< all that follow, up to the next option
   bool shows_default = false;  ///< in the help
   const char* excludes = nullptr;
   std::optional<std::pair<std::uint64_t, std::uint64_t>> range = {};

@@ -115,7 +115,8 @@ std::string remedy_for(const Report& report, comparators::CauseKind cause) {
   switch (cause) {
     case CauseKind::kRngStream:
       if (seed != report.runs[1].manifest.seed) return fmt::format("/runs/1/seed={}", seed);
-      return "/rng=host";
+      // A program may set its generators back, which numbers drawn on the host do not follow.
+      return report.runs[0].manifest.is_of_program() ? "" : "/rng=host";
     case CauseKind::kGeneratorAlgorithm:
       return "/rng=host";
     case CauseKind::kNondeterministicKernel:

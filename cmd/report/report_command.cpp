@@ -144,7 +144,8 @@ class ReportCommand final : public Command {
       value(&history_, "--history FILE.jsonl  The history that `gate --history` appends to");
   std::vector<std::string> slices_ = value(&slices_,
                                            "--merge FILE  What `ranks` or `diff` said of some "
-                                           "ranks each, in JSON Lines: of all of them");
+                                           "ranks each, in JSON Lines: of all of them",
+                                           {.words = true});
   std::optional<std::string> gate_ = value(&gate_, "--gate NAME  Of a history, this gate alone");
   std::optional<std::size_t> last_ =
       value(&last_, "--last N  Of a history, list so many runs of each gate (20)");
