@@ -105,7 +105,8 @@ std::vector<std::string> given_apart(const Report& report) {
 // What mends the cause by itself, where it is a setting.
 std::string remedy_for(const Report& report, comparators::CauseKind cause) {
   using comparators::CauseKind;
-  const std::uint64_t seed = report.runs[0].manifest.seed;
+  const core::RunManifest& baseline = report.runs[0].manifest;
+  const core::RunManifest& candidate = report.runs[1].manifest;
   const auto is_lenient = [](const RunSummary& run) { return run.manifest.determinism != "error"; };
   const auto& op = shown_record(*report.first_divergence).op;
   const bool has_inside = op == nullptr || !core::is_launch(*op);
@@ -114,9 +115,9 @@ std::string remedy_for(const Report& report, comparators::CauseKind cause) {
   };
   switch (cause) {
     case CauseKind::kRngStream:
-      if (seed != report.runs[1].manifest.seed) return fmt::format("/runs/1/seed={}", seed);
+      if (baseline.seed != candidate.seed) return fmt::format("/runs/1/seed={}", baseline.seed);
       // A program may set its generators back, which numbers drawn on the host do not follow.
-      return report.runs[0].manifest.is_of_program() ? "" : "/rng=host";
+      return baseline.is_of_program() && baseline.device == candidate.device ? "" : "/rng=host";
     case CauseKind::kGeneratorAlgorithm:
       return "/rng=host";
     case CauseKind::kNondeterministicKernel:

@@ -122,8 +122,8 @@ class ReplicaComparison {
       return clips_at(*each.rank, moment.step) != clips_at(first, moment.step);
     });
     difference.other_inputs = differ(held, step, &RankRoots::inputs);
-    difference.beside_parts = (!reads_.apart.empty() || report_.alone > 0) &&
-                              !is_declared(reads_.ranks) && !difference.other_inputs;
+    difference.beside_parts =
+        (!reads_.apart.empty() || report_.alone > 0) && !is_declared(reads_.ranks);
     difference.other_draws = differ(held, step, &RankRoots::draws);
     const bool has_majority = roots[0].second > roots[1].second;
     for (const auto& [rank, root] : held) {

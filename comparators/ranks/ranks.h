@@ -120,8 +120,8 @@ struct ReplicaDifference {
   /// Of gradients: a collective gave all ranks the same.
   std::optional<BehindReduction> behind_reduction;
   bool past_wrapper = false;  ///< the forward pass of that step did not come through the wrapper
-  /// Without a wrapper, where other parameters are each rank's own part and all read the same: what
-  /// is the same on all of them has on each the gradient of that part.
+  /// Without a wrapper, where other parameters are each rank's own part: what is the same on all
+  /// of them has on each the gradient of that part.
   bool beside_parts = false;
 };
 

@@ -119,7 +119,7 @@ class Story {
       if (!dump_.op_head(op).op->seeded) continue;
       const core::OpRecord record = dump_.op(op);
       const bool is_asked = std::ranges::any_of(record.tensors, [](const auto& tensor) {
-        return tensor.state != core::ContentState::kExcluded;
+        return core::is_output(tensor) && tensor.state != core::ContentState::kExcluded;
       });
       if (is_asked && record.generator && record.generator->device == "cpu") return true;
     }

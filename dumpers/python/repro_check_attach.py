@@ -581,9 +581,7 @@ class _Recording:
         """Names a module that nobody knows yet, and all that are below it: of the first one of the main thread the
         names are those of named_modules(), of others its class stands before them, and the lane that calls it first:
         several threads do that in any order."""
-        from repro_check_ranks import WRAPPERS, place_of
-
-        wrapper = root if type(root).__name__ in WRAPPERS else None
+        wrapper = root if self.ranks.is_wrapper(root) else None
         if wrapper is not None:
             self.ranks.wraps(wrapper)
             self.probe.repro_check_expect_reductions()
@@ -604,9 +602,7 @@ class _Recording:
                 full = _unwrapped(f"{prefix}.{name}" if prefix else name)
                 self.names.setdefault(id(tensor), full)
                 self.name(tensor, full, kind_number)
-                place = guarded(place_of)(tensor)
-                if place:
-                    self.probe.repro_check_fact(f"placement.{full}".encode(), place.encode())
+                self.ranks.tell_place(full, tensor)
 
     def _define(self, module, path):
         key = id(module)

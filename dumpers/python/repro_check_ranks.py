@@ -7,13 +7,13 @@ import sys
 import weakref
 
 import repro_check_attach as attach
-from repro_check_attach import leaves, put, tell, unread, unseen
+from repro_check_attach import guarded, leaves, put, tell, unread, unseen
 
 # By launchers: the variables that hold a process's rank, and how many there are.
 _LAUNCHED = (("RANK", "WORLD_SIZE"), ("SLURM_PROCID", "SLURM_NTASKS"),
              ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("PMI_RANK", "PMI_SIZE"))
 # What replicates a module over ranks, and reduces its gradients.
-WRAPPERS = ("DistributedDataParallel",)
+_WRAPPERS = ("DistributedDataParallel",)
 
 
 def _launched_as():
@@ -93,7 +93,7 @@ def held_here(name, tensor):
     return name + ("@" + ",".join(parts) if parts else ""), tensor._local_tensor
 
 
-def place_of(tensor):
+def _place_of(tensor):
     """Where in the whole lies what this rank holds of a DTensor, as JSON; None of another tensor, or where it holds
     nothing."""
     spec = _spec_of(tensor)
@@ -183,7 +183,7 @@ class Ranks:
 
     def enter_replica(self, module, args):
         """What a replica has when its forward pass begins: behind the wrapper, which may hand out buffers."""
-        if type(module).__name__ in WRAPPERS:
+        if self.is_wrapper(module):
             self._through = True
             return
         wrapped = any(wrapped() is module for wrapped in self._wrapped)
@@ -205,6 +205,15 @@ class Ranks:
         if not self._recording.torch.is_grad_enabled():
             return False
         return not self._wrapped or self._through or (wrapped and module.training)
+
+    @staticmethod
+    def is_wrapper(module):
+        return type(module).__name__ in _WRAPPERS
+
+    def tell_place(self, name, tensor):
+        place = guarded(_place_of)(tensor)
+        if place:
+            self._recording.probe.repro_check_fact(f"placement.{name}".encode(), place.encode())
 
     def wraps(self, wrapper):
         if self._recording.ended or any(wrapped() is wrapper.module for wrapped in self._wrapped):

@@ -208,15 +208,6 @@ TEST_CASE("ranks that pass messages on and reduce nothing have a stage each") {
   CHECK(beginnings_of(reads.ranks).apart.empty());
 }
 
-TEST_CASE("ranks that read other data do not work on parts of the same") {
-  RankReads reads = training({{1}, {2}});
-  reads.apart = {"expert.weight"};
-  for (RankRead& rank : reads.ranks) rank.roots.inputs = {{0, {1, 1}}};
-  CHECK(cause_in(reads) == "replicated weights with partial gradients");
-  reads.ranks[1].roots.inputs = {{0, {2, 2}}};
-  CHECK(cause_in(reads) == "gradients not reduced");
-}
-
 TEST_CASE("what is advised is of the wrapper that there is") {
   RankReads reads = training({{1}, {2}});
   const auto advice = [&] { return std::string(cause_of(*judge(reads).leading()).advice); };

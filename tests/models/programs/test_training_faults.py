@@ -126,7 +126,7 @@ class Faults(ToolTest):
 
     def test_order_that_is_drawn(self):
         report = self.compare("shuffled", 1, "unseeded", seed=None)
-        self.assert_origin(report, 0, "setup", "BATCH", "aten::random_")
+        self.assert_origin(report, 0, "data", "BATCH", "aten::random_")
         orders = [op for op in report["divergences"]["items"] if op["key"]["operator"] == "repro_check::order"]
         self.assertEqual({op["relation"] for op in orders}, {"propagated"}, self.text)
 

@@ -33,7 +33,7 @@ class Replicas(Ranks):
     def test_clipping_before_a_reduction(self):
         """The norms differ first, and because of it."""
         report = self.planted("clip-skipped")
-        self.assert_first(report, "gradients not reduced", 0, "gradients",
+        self.assert_first(report, "gradients changed behind their reduction", 0, "gradients",
                           ["a.bias", "a.weight", "b.bias", "b.weight", "bn.bias", "bn.weight"], 6)
         self.assertIn((0, CLIPPING), self.others(report))
 
