@@ -101,18 +101,11 @@ void set_status(Status status, std::string reason, std::string mend, Report& rep
   report.mend = std::move(mend);
 }
 
-/// A verb of the gate, with the user's own options.
-std::string command_of(const GateCase& gate, std::string_view verb) {
-  const std::string config = gate.config.empty() ? "CONFIG" : shell_quote(gate.config.string());
-  std::string command = fmt::format("repro-check gate {} -c {}", verb, config);
-  for (const std::string& word : gate.flags) command += " " + shell_quote(word);
-  return command;
-}
-
 std::string accept_command(const GateCase& gate) {
   const std::string out = gate.directory.empty() ? "" : " --out " + shell_quote(gate.directory);
-  return fmt::format(
-      "if this is right, `{}{}`, and commit the file", command_of(gate, "accept"), out);
+  return fmt::format("if this is right, `{}{}`, and commit the file",
+                     gate_command("accept", gate.config.string(), gate.flags),
+                     out);
 }
 
 /// Baselines of this gate: the platform's own, and all others.
@@ -408,7 +401,10 @@ void note_orphans(const GateCase& gate, Report& report, GateOutcome& outcome) {
     outcome.notes.push_back(reason);
     return;
   }
-  set_status(Status::kStaleBaseline, reason, command_of(gate, "prune"), report);
+  set_status(Status::kStaleBaseline,
+             reason,
+             gate_command("prune", gate.config.string(), gate.flags),
+             report);
 }
 
 /// What follows once the runs are whole.

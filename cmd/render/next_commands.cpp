@@ -185,12 +185,19 @@ std::string accept_results(const RenderOptions& options) {
   if (gate == nullptr || gate->pending.empty() || !gate->refusal.empty()) return {};
   const bool is_accepted = gate->baseline == BaselineState::kSame;
   if (is_accepted || !can_be_typed_again(gate->config)) return {};
-  std::string command = "repro-check gate accept -c " + path_word(gate->config);
-  for (const std::string& word : gate->flags) command += " " + shell_quote(word);
-  return command + " " + path_word(gate->pending);
+  return gate_command("accept", gate->config, gate->flags) + " " + path_word(gate->pending);
 }
 
 }  // namespace
+
+std::string gate_command(std::string_view verb,
+                         const std::string& config,
+                         const std::vector<std::string>& flags) {
+  std::string command =
+      fmt::format("repro-check gate {} -c {}", verb, config.empty() ? "CONFIG" : path_word(config));
+  for (const std::string& word : flags) command += " " + shell_quote(word);
+  return command;
+}
 
 std::vector<std::string> next_commands(const Report& report, const RenderOptions& options) {
   if (report.status == Status::kReproducible) return {};

@@ -56,6 +56,11 @@ struct GateOutcome {
   std::string attempt;  ///< of the CI's job, where it says so
 };
 
+/// `repro-check gate VERB -c CONFIG`, with the user's own options, to be typed.
+std::string gate_command(std::string_view verb,
+                         const std::string& config,
+                         const std::vector<std::string>& flags);
+
 /// What a recorder left on stderr, for a run that failed.
 struct RunLog {
   std::string path;       ///< empty = there is none

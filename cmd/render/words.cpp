@@ -605,8 +605,7 @@ std::string program_text(const Report& report) {
   const std::string calls = joined(manifest.environment, "; ", [&](const auto& fact) {
     if (!fact.name.starts_with(core::kSetByProgram)) return std::string();
     const std::string name = fact.name.substr(core::kSetByProgram.size());
-    const std::string* place = core::environment_fact(manifest, std::string(core::kSetAt) + name);
-    return name + " " + fact.value + (place == nullptr ? "" : " at " + *place);
+    return name + " " + core::with_place(manifest, name, fact.value);
   });
   return calls.empty() ? "" : "itself called " + calls;
 }

@@ -70,18 +70,14 @@ std::string_view argument_advice(const Case& c) {
 /// each run.
 std::string set_apart_text(const Evidence& evidence) {
   std::string text;
-  const auto call = [&](const std::string& name, const std::string& given, const auto& run) {
-    const std::string* place =
-        core::environment_fact(run.manifest(), std::string(core::kSetAt) + name);
-    return place == nullptr ? given : given + " at " + *place;
-  };
   for (const Difference& difference : evidence.report.differences) {
     if (!difference.pointer.starts_with(core::kSetByProgram)) continue;
     const std::string name = difference.pointer.substr(core::kSetByProgram.size());
-    text += fmt::format("; the program called {} {} -> {}",
-                        name,
-                        call(name, difference.baseline, evidence.baseline),
-                        call(name, difference.candidate, evidence.candidate));
+    text +=
+        fmt::format("; the program called {} {} -> {}",
+                    name,
+                    core::with_place(evidence.baseline.manifest(), name, difference.baseline),
+                    core::with_place(evidence.candidate.manifest(), name, difference.candidate));
   }
   return text;
 }

@@ -137,15 +137,14 @@ class ReplicaComparison {
     difference.has_wrapper = std::ranges::any_of(reads_.ranks, &RankRead::has_wrapper);
     name_items(roots, difference);
     put_numbers(held, difference);
+    const auto here = held_by(difference.rank, held);
+    const auto there = other_than(*here, held);
     if (series.kind == ReplicaKind::kGradients) {
       difference.some_have_none = std::ranges::any_of(
           held, [&](const Held& each) { return lacks_gradients(each, series, step); });
-      look_behind_reduction(held, difference);
+      look_behind_reduction(held, *here, *there, difference);
     }
-    if (series.kind == ReplicaKind::kActivations) lead_by_order(held, difference);
-    const auto here = held_by(difference.rank, held);
-    const auto there = std::ranges::find_if(
-        held, [&](const Held& each) { return each.root.digest != here->root.digest; });
+    if (series.kind == ReplicaKind::kActivations) lead_by_order(*here, difference);
     difference.other_rank = there->rank->number();
     difference.other_op = there->root.op;
     if (held.size() < read_.size()) {
@@ -157,6 +156,12 @@ class ReplicaComparison {
   static std::vector<Held>::const_iterator held_by(std::uint32_t rank,
                                                    const std::vector<Held>& held) {
     return std::ranges::find(held, rank, [](const Held& each) { return each.rank->number(); });
+  }
+
+  static std::vector<Held>::const_iterator other_than(const Held& one,
+                                                      const std::vector<Held>& held) {
+    return std::ranges::find_if(
+        held, [&](const Held& each) { return each.root.digest != one.root.digest; });
   }
 
   /// Whether the optimizer has parameters without a gradient there.
@@ -171,10 +176,10 @@ class ReplicaComparison {
   }
 
   /// Which operator it was that made gradients differ which a collective had made equal.
-  void look_behind_reduction(const std::vector<Held>& held, ReplicaDifference& difference) const {
-    const auto here = held_by(difference.rank, held);
-    const auto there = std::ranges::find_if(
-        held, [&](const Held& each) { return each.root.digest != here->root.digest; });
+  void look_behind_reduction(const std::vector<Held>& held,
+                             const Held& here,
+                             const Held& there,
+                             ReplicaDifference& difference) const {
     const auto alike = by_frequency(held).front();
     std::vector<Held> most;
     std::ranges::copy_if(held, std::back_inserter(most), [&](const Held& each) {
@@ -182,12 +187,12 @@ class ReplicaComparison {
     });
     difference.shared_by_some =
         most.size() > 1 && differ(most, difference.step, &RankRoots::inputs);
-    const ReplicaItems* mine = reduction_on(*here);
+    const ReplicaItems* mine = reduction_on(here);
     for (const Held& each : held) {
       const ReplicaItems* other = reduction_on(each);
       if (mine == nullptr || other == nullptr || !is_same(mine->front(), other->front())) return;
     }
-    difference.behind_reduction = first_behind(*here, *mine, *there, *reduction_on(*there));
+    difference.behind_reduction = first_behind(here, *mine, there, *reduction_on(there));
   }
 
   [[nodiscard]] const ReplicaItems* reduction_on(const Held& each) const {
@@ -274,10 +279,8 @@ class ReplicaComparison {
   }
 
   /// Of several records the one to name is that of the first that differs.
-  void lead_by_order(const std::vector<Held>& held, ReplicaDifference& difference) const {
-    const auto of_rank = std::ranges::find_if(
-        held, [&](const Held& each) { return each.rank->number() == difference.rank; });
-    const auto items = reads_.items.find(of_rank->root.digest);
+  void lead_by_order(const Held& led, ReplicaDifference& difference) const {
+    const auto items = reads_.items.find(led.root.digest);
     if (items == reads_.items.end() || difference.names.empty()) return;
     const auto place = [&](const std::string& name) {
       return std::ranges::find(items->second, name, &ReplicaItem::name) - items->second.begin();

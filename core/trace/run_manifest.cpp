@@ -15,6 +15,7 @@
 #include "core/error.h"
 #include "core/text/strict_json.h"
 #include "core/text/text.h"
+#include "core/trace/program_records.h"
 
 namespace repro_check::core {
 
@@ -325,6 +326,13 @@ std::string to_json_text(const RunManifest& manifest) {
   const std::size_t digest_at = text.rfind(std::string(kDigestText, '0'));
   text.replace(digest_at, kDigestText, to_hex(digest_of_text(text, digest_at)));
   return text;
+}
+
+std::string with_place(const RunManifest& manifest,
+                       const std::string& function,
+                       const std::string& given) {
+  const std::string* place = environment_fact(manifest, std::string(kSetAt) + function);
+  return place == nullptr ? given : given + " at " + *place;
 }
 
 Digest manifest_digest(const std::string& text) {

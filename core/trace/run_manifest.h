@@ -208,6 +208,12 @@ inline const std::string* used_setting(const RunManifest& manifest, std::string_
   return found == manifest.settings.end() ? nullptr : &found->used;
 }
 
+/// `(7) at train.py:3`: what the program itself gave a function that seeds or sets something, with
+/// the line, where that was recorded.
+std::string with_place(const RunManifest& manifest,
+                       const std::string& function,
+                       const std::string& given);
+
 /// A fact of the environment; null where it was not recorded. Borrowed from the manifest.
 inline const std::string* environment_fact(const RunManifest& manifest, std::string_view name) {
   const auto found = std::ranges::find(manifest.environment, name, &EnvironmentFact::name);

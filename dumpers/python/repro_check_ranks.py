@@ -143,7 +143,7 @@ class Ranks:
         self._wrapped = []  # weak references to modules that are replicated
         self._replicas = None  # the ranks on which they are, where all wrappers have the same
         self._replicated = set()  # ids of parameters that a wrapper keeps alike
-        self._told_of = set()  # ids of optimizers, of whose others has been told
+        self._told_of = weakref.WeakSet()  # optimizers, of whose others has been told
         self._through = False  # the forward pass that begins came through its wrapper
 
     def expects(self):
@@ -228,9 +228,9 @@ class Ranks:
 
     def tell_unwrapped(self, optimizer):
         """Its parameters that no wrapper replicates, by name."""
-        if not self._wrapped or id(optimizer) in self._told_of:
+        if not self._wrapped or optimizer in self._told_of:
             return
-        self._told_of.add(id(optimizer))
+        self._told_of.add(optimizer)
         for name, tensor in self._recording.optimizers.named(optimizer):
             if id(tensor) not in self._replicated:
                 self._tell(f"unwrapped.{name}", "")

@@ -765,12 +765,13 @@ c10::IValue MethodRunner::run(std::vector<c10::IValue> inputs) {
 }
 
 std::shared_ptr<const core::CallSite> MethodRunner::current_site() {
-  last_asked_.store(current_mark(), std::memory_order_relaxed);
-  if (fixed_flags_.contains(current_mark())) {
+  const std::int64_t mark = current_mark();
+  last_asked_.store(mark, std::memory_order_relaxed);
+  if (fixed_flags_.contains(mark)) {
     const std::lock_guard lock(reached_mutex_);
-    reached_.insert(current_mark());
+    reached_.insert(mark);
   }
-  const auto [marked, is_call, fills] = optimize_ ? Place() : sites_.at(current_mark());
+  const auto [marked, is_call, fills] = optimize_ ? Place() : sites_.at(mark);
   if (marked && !is_call) return marked;
   const InterpreterPlace place = interpreter_place();
   // Within a call that could not be inlined the marker knows the module, the interpreter the line.

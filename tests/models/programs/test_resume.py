@@ -153,6 +153,15 @@ class Resumed(ToolTest):
         report = self.compare("whole", 4)
         self.assertIn("nothing was loaded", report["verdict"]["headline"])
 
+    def resumed(self, expected):
+        """What is said of program.py that trains, and of it that resumes."""
+        for what in ("train", "resume"):
+            done = self.tool("exec", "--checkpoints", "-o", what, "--", sys.executable, "program.py", what)
+            self.assertEqual(done.code, 0, done.stderr)
+        done = self.tool("diff", "--resume", "train", "resume")
+        self.assertEqual(done.code, expected, done.stdout)
+        return done.stdout
+
     def test_a_loader_without_workers_draws_a_seed_for_nobody(self):
         (self.folder / "program.py").write_text("""
 import sys, torch
@@ -171,12 +180,7 @@ for epoch in range(resumes, 3):
     if epoch == 0:
         torch.save(model.state_dict(), "first.pt")
 """)
-        for what in ("train", "resume"):
-            done = self.tool("exec", "--checkpoints", "-o", what, "--", sys.executable, "program.py", what)
-            self.assertEqual(done.code, 0, done.stderr)
-        done = self.tool("diff", "--resume", "train", "resume")
-        self.assertEqual(done.code, 0, done.stdout)
-        self.assertIn("generator of PyTorch not proven", done.stdout)
+        self.assertIn("generator of PyTorch not proven", self.resumed(0))
 
     def test_saved_before_the_update(self):
         (self.folder / "program.py").write_text("""
@@ -194,12 +198,7 @@ for step in range(2 if resumes else 0, 4):
     optimizer.step()
     optimizer.zero_grad()
 """)
-        for what in ("train", "resume"):
-            done = self.tool("exec", "--checkpoints", "-o", what, "--", sys.executable, "program.py", what)
-            self.assertEqual(done.code, 0, done.stderr)
-        done = self.tool("diff", "--resume", "train", "resume")
-        self.assertEqual(done.code, 1, done.stdout)
-        self.assertIn("before the update of step 1, which it lacks", done.stdout)
+        self.assertIn("before the update of step 1, which it lacks", self.resumed(1))
 
     def test_no_step_in_common(self):
         (self.folder / "program.py").write_text("""
@@ -213,12 +212,7 @@ for _ in range(2):
     optimizer.step()
 torch.save(model.state_dict(), "end.pt")
 """)
-        for what in ("train", "resume"):
-            done = self.tool("exec", "--checkpoints", "-o", what, "--", sys.executable, "program.py", what)
-            self.assertEqual(done.code, 0, done.stderr)
-        done = self.tool("diff", "--resume", "train", "resume")
-        self.assertEqual(done.code, 4, done.stdout)
-        self.assertIn("no step in common", done.stdout)
+        self.assertIn("no step in common", self.resumed(4))
 
 
 class Configured(ToolTest):
