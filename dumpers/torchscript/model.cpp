@@ -456,10 +456,15 @@ using torch::jit::Node;
 using torch::jit::Value;
 
 constexpr std::int64_t kAnySize = -1;
+constexpr std::string_view kEmbedding = "aten::embedding";
 
 /// What these give has shape and dtype of what they take, as a rule.
 constexpr std::array<std::string_view, 6> kPassed{
     "aten::clone", "aten::contiguous", "aten::detach", "aten::dropout", "aten::relu", "aten::to"};
+
+/// What these give has the dtype of what they take, in another shape.
+constexpr std::array<std::string_view, 3> kReshaped{
+    "aten::flatten", "aten::reshape", "aten::view"};
 
 struct Weight {
   std::string name;  ///< `encoder.layers.0.weight`
@@ -471,17 +476,22 @@ class FirstLayers {
   FirstLayers(const torch::jit::Module& module, const Value* self) : module_(module), self_(self) {}
 
   /// Fills in what the first layer that takes `value` wants, if one is known.
+  /// @param is_reshaped  whether `value` has another shape than the argument: tokens, of which any shape
+  ///                     will do, are known then as well
   /// @return whether one is
-  bool describe(const Value* value, MethodArgument& argument) {
+  bool describe(const Value* value, MethodArgument& argument, bool is_reshaped = false) {
     // A loop may lead back.
     if (!seen_.insert(value).second) return false;
     for (const torch::jit::Use& use : value->uses()) {
       const Node* node = use.user;
       const std::string_view kind = node->kind().toQualString();
-      if (take(kind, *node, use.offset, argument)) return true;
-      const bool passes = use.offset == 0 && node->outputs().size() == 1 &&
-                          std::ranges::find(kPassed, kind) != kPassed.end();
-      if (passes && describe(node->output(), argument)) return true;
+      if ((!is_reshaped || kind == kEmbedding) && take(kind, *node, use.offset, argument)) {
+        return true;
+      }
+      if (use.offset != 0 || node->outputs().size() != 1) continue;
+      const bool reshapes = std::ranges::find(kReshaped, kind) != kReshaped.end();
+      const bool passes = reshapes || std::ranges::find(kPassed, kind) != kPassed.end();
+      if (passes && describe(node->output(), argument, is_reshaped || reshapes)) return true;
     }
     return false;
   }
@@ -491,7 +501,7 @@ class FirstLayers {
     const bool is_convolution = kind == "aten::_convolution" || kind == "aten::convolution" ||
                                 kind == "aten::conv1d" || kind == "aten::conv2d" ||
                                 kind == "aten::conv3d";
-    if (kind == "aten::embedding" && place == 1) {
+    if (kind == kEmbedding && place == 1) {
       const auto weight = weight_of(node.input(0), 2);
       if (!weight) return false;
       note(*weight, {kAnySize, kAnySize}, argument);

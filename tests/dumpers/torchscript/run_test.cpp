@@ -410,18 +410,20 @@ DOCTEST_TEST_CASE(
   model.register_parameter("kernel", at::rand({4, 3, 5, 5}, at::kDouble), false);
   model.register_parameter("weight", at::rand({2, 6}), false);
   model.define(
-      "def forward(self, tokens: Tensor, image: Tensor, x: Tensor, mask: Tensor) -> Tensor:\n"
-      "  a = self.embed.forward(tokens)\n"
+      "def forward(self, tokens: Tensor, image: Tensor, x: Tensor, mask: Tensor, "
+      "batch: Tensor) -> Tensor:\n"
+      "  a = self.embed.forward(tokens) + self.embed.forward(batch.view([-1, batch.size(-1)]))\n"
       "  b = torch.conv2d(image.contiguous(), self.kernel, None, [1, 1], [0, 0], [1, 1], 2)\n"
       "  c = torch.linear(torch.relu(x), self.weight, None)\n"
-      "  return a.sum() + b.sum() + c.sum() + mask.sum()\n");
+      "  d = torch.linear(mask.view([1, 6]), self.weight, None)\n"
+      "  return a.sum() + b.sum() + c.sum() + d.sum()\n");
   const auto path = dir.path() / "model.pt";
   model.save(path.string());
   const ModelDescription description = describe_model(path, "forward");
   using Shape = std::vector<std::int64_t>;
   DOCTEST_CHECK(description.dtype == "float32");  // they have two: nothing is known of the others
   const auto& arguments = description.arguments;
-  DOCTEST_REQUIRE(arguments.size() == 4);
+  DOCTEST_REQUIRE(arguments.size() == 5);
   DOCTEST_CHECK(arguments[0].layer == "embed.weight");
   DOCTEST_CHECK(arguments[0].dtype == "int64");
   DOCTEST_CHECK(arguments[0].rows == 30);
@@ -431,7 +433,10 @@ DOCTEST_TEST_CASE(
   DOCTEST_CHECK(arguments[1].shape == Shape{1, 6, -1, -1});
   DOCTEST_CHECK(arguments[2].layer == "weight");
   DOCTEST_CHECK(arguments[2].shape == Shape{1, 6});
-  DOCTEST_CHECK(arguments[3].layer.empty());
+  DOCTEST_CHECK(arguments[3].layer.empty());  // what is reshaped first may have any shape
+  DOCTEST_CHECK(arguments[4].layer == "embed.weight");
+  DOCTEST_CHECK(arguments[4].dtype == "int64");
+  DOCTEST_CHECK(arguments[4].rows == 30);
 }
 
 }  // namespace
