@@ -11,6 +11,7 @@
 
 #include "cmd/render/render.h"
 #include "cmd/render/text.h"
+#include "comparators/measure/records.h"
 #include "core/tensor/tensor_record.h"
 #include "core/trace/program_records.h"
 #include "core/trace/run_manifest.h"
@@ -21,19 +22,12 @@ namespace {
 using comparators::CauseKind;
 using comparators::TensorOutcome;
 
-// What no size of an error can say; the first that holds.
-std::string special_text(const comparators::TensorMetrics& m) {
-  if (m.nan_baseline > 0 && m.nan_candidate > 0) return "NaN on different sides";
-  if (m.nan_baseline > 0) return "NaN in baseline only";
-  if (m.nan_candidate > 0) return "NaN in candidate only";
-  if (m.inf_sign > 0) return "Inf signs differ";
-  if (m.inf_baseline > 0 && m.inf_candidate > 0) return "Inf on different sides";
-  if (m.inf_baseline > 0) return "Inf in baseline only";
-  if (m.inf_candidate > 0) return "Inf in candidate only";
-  if (m.n_diff == 0) return {};
-  if (m.n_diff == m.zero_sign_only) return "only zero signs differ";
-  if (m.n_diff == m.nan_both_payload) return "only NaN payload differs";
-  return m.n_diff == m.noncanonical_bool ? "only non-canonical bool differs" : "";
+std::string count_text(const comparators::TensorMetrics& metrics, bool judged_by_policy) {
+  const bool is_partly_within = judged_by_policy && metrics.n_beyond < metrics.n_diff;
+  return fmt::format("{} of {}{}",
+                     format_count(is_partly_within ? metrics.n_beyond : metrics.n_diff),
+                     format_count(metrics.elements, "element"),
+                     is_partly_within ? " beyond tolerance" : "");
 }
 
 std::string size_text(const comparators::TensorMetrics& m) {
@@ -47,7 +41,7 @@ std::string needed_text(const comparators::TensorComparison& tensor) {
   const comparators::TensorMetrics& m = *tensor.metrics;
   const bool is_asked = tensor.outcome == TensorOutcome::kBeyond &&
                         tensor.policy_kind == configs::PolicyKind::kTolerance;
-  if (!is_asked || !m.rtol_given_atol || !special_text(m).empty()) return {};
+  if (!is_asked || !m.rtol_given_atol || !comparators::describe_metrics(m).empty()) return {};
   if (std::isfinite(*m.rtol_given_atol)) return fmt::format("needs rtol {}", *m.rtol_given_atol);
   return m.zero_baseline == 0
              ? ""
@@ -189,10 +183,7 @@ std::string ran_text(std::string_view side, const std::string& operator_name) {
 // A loop, a decomposition or another order says more than which operators are left over.
 std::string structure_text(const comparators::Cause& cause) {
   if (cause.kind == CauseKind::kReordered) return ", called in another order";
-  if (cause.kind == CauseKind::kLoop || cause.kind == CauseKind::kDecomposed) {
-    return "; " + cause.evidence.substr(0, cause.evidence.find(';'));
-  }
-  return {};
+  return cause.brief.empty() ? "" : "; " + cause.brief;
 }
 
 void put_control_flow(Line& line, const Report& report) {
@@ -339,6 +330,24 @@ void put_trouble(Line& line, const Report& report) {
 
 }  // namespace
 
+std::span<const std::string> unsaid_reasons(const Report& report) noexcept {
+  const std::span<const std::string> reasons = report.reasons;
+  if (reasons.empty()) return reasons;
+  bool is_said = report.status != Status::kReproducible;
+  if (report.status == Status::kDiverged) {
+    const bool names_tensor =
+        (report.kind == DivergenceKind::kInputs || report.kind == DivergenceKind::kWeights) &&
+        !report.named_tensors.empty();
+    const bool has_own_line =
+        report.kind == DivergenceKind::kControlFlow || report.kind == DivergenceKind::kMissing ||
+        report.kind == DivergenceKind::kGrowth || report.kind == DivergenceKind::kRestore ||
+        (report.kind == DivergenceKind::kUnrepeated && report.passes.size() > 1);
+    is_said = report.kind == DivergenceKind::kExpectation ||
+              (!report.first_divergence && !names_tensor && !has_own_line);
+  }
+  return reasons.subspan(is_said ? 1 : 0);
+}
+
 std::string verdict_word(Status status) {
   std::string word(word_of(status));
   for (char& c : word) c = c == '_' ? ' ' : static_cast<char>(c - 'a' + 'A');
@@ -386,19 +395,10 @@ Line op_line(std::uint64_t index, const core::OpRecord& record) {
   return line.put(" (").link(place, Role::kPlace, file).put(")");
 }
 
-std::string amount_text(const comparators::TensorMetrics& metrics, bool judged_by_policy) {
-  const bool is_partly_within = judged_by_policy && metrics.n_beyond < metrics.n_diff;
-  const std::string count =
-      fmt::format("{} of {}{}",
-                  format_count(is_partly_within ? metrics.n_beyond : metrics.n_diff),
-                  format_count(metrics.elements, "element"),
-                  is_partly_within ? " beyond tolerance" : "");
-  return joined({count, special_text(metrics), size_text(metrics)}, ", ");
-}
-
 std::string amount_text(const comparators::NamedTensorDifference& tensor) {
-  if (!tensor.note.empty()) return tensor.note;
-  return tensor.metrics ? amount_text(*tensor.metrics, false) : "digests differ";
+  if (!tensor.metrics) return tensor.note.empty() ? "digests differ" : tensor.note;
+  return joined({count_text(*tensor.metrics, false), size_text(*tensor.metrics), tensor.note},
+                ", ");
 }
 
 std::string slice_text(const comparators::TensorComparison& tensor) {
@@ -415,9 +415,9 @@ std::string amount_text(const comparators::TensorComparison& tensor) {
     return is_mismatch ? "dtype, shape or layout differs" : "digests differ, size unknown";
   }
   const std::string slice = slice_text(tensor);
-  return joined({amount_text(*tensor.metrics, tensor.outcome == TensorOutcome::kBeyond),
-                 // What no size can say is said already.
-                 note == special_text(*tensor.metrics) ? "" : note,
+  return joined({count_text(*tensor.metrics, tensor.outcome == TensorOutcome::kBeyond),
+                 size_text(*tensor.metrics),
+                 note,
                  needed_text(tensor),
                  slice.empty() ? "" : "in " + slice},
                 ", ");

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,9 +39,11 @@ std::string slice_text(const comparators::TensorComparison& tensor);
 
 /// `3 of 4096 elements, max 2 ULP`; what differs of one tensor pair, in a phrase, not escaped.
 std::string amount_text(const comparators::TensorComparison& tensor);
-std::string amount_text(const comparators::TensorMetrics& metrics, bool judged_by_policy);
-/// The same of a tensor that the runs were given, its note first.
+/// The same of a tensor that the runs were given.
 std::string amount_text(const comparators::NamedTensorDifference& tensor);
+/// The reasons but for the first where it is the verdict line itself. Borrowed.
+std::span<const std::string> unsaid_reasons(const Report& report) noexcept;
+
 /// The output that says most: beyond policy before mismatched before the rest; null when none.
 const comparators::TensorComparison* leading_output(const OpDivergence& op) noexcept;
 

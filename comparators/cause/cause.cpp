@@ -769,6 +769,21 @@ std::string made_by_program_text(const core::TensorRecord& tensor, const core::D
   return ", and no recorded operator made it: the program did";
 }
 
+Cause amplified_cause(const TracedInput& input,
+                      const OpFindings& findings,
+                      const Evidence& evidence) {
+  std::string what = fmt::format(
+      "{} differs since op {} and passed the policy there", argument_text(input), *input.producer);
+  const double passed = evidence.passed_error.at(*input.producer);
+  if (passed > 0) {
+    what += fmt::format("; this operator made the relative L2 error {:.3g} times as great",
+                        findings.severity / passed);
+  }
+  return {CauseKind::kAmplified,
+          std::move(what),
+          fmt::format("look at op {}, or allow more at this operator", *input.producer)};
+}
+
 Cause cause_of(const TracedInput& input, const OpFindings& findings, const Evidence& evidence) {
   const TensorComparison& tensor = *input.comparison;
   const std::string argument = argument_text(input);
@@ -796,24 +811,17 @@ Cause cause_of(const TracedInput& input, const OpFindings& findings, const Evide
       return {CauseKind::kReceived, given_text(input, evidence)};
     case CauseKind::kArgument:
       return other_tensor_cause(input, findings, evidence);
+    case CauseKind::kUninitialised:
+      return {CauseKind::kUninitialised,
+              evidence.baseline_writes.describe_unwritten(tensor.baseline)};
     case CauseKind::kUnobservedWrite:
       if (auto race = race_cause(&tensor.baseline, &tensor.candidate)) return *race;
       if (auto unwritten = partly_written_cause(input, evidence)) return *unwritten;
       return {CauseKind::kUnobservedWrite, unobserved_text(input)};
     case CauseKind::kPropagated:
       return propagated_cause(input, evidence);
-    case CauseKind::kAmplified: {
-      std::string what = fmt::format(
-          "{} differs since op {} and passed the policy there", argument, *input.producer);
-      const double passed = evidence.passed_error.at(*input.producer);
-      if (passed > 0) {
-        what += fmt::format("; this operator made the relative L2 error {:.3g} times as great",
-                            findings.severity / passed);
-      }
-      return {CauseKind::kAmplified,
-              std::move(what),
-              fmt::format("look at op {}, or allow more at this operator", *input.producer)};
-    }
+    case CauseKind::kAmplified:
+      return amplified_cause(input, findings, evidence);
     default:
       if (evidence.baseline.manifest().is_of_program()) {
         return {CauseKind::kConstant,
@@ -858,6 +866,7 @@ Cause input_causes(const std::vector<TracedInput>& inputs,
                                  CauseKind::kWeights,
                                  CauseKind::kReceived,
                                  CauseKind::kConstant,
+                                 CauseKind::kUninitialised,
                                  CauseKind::kUnobservedWrite,
                                  CauseKind::kArgument,
                                  inherits ? CauseKind::kPropagated : CauseKind::kAmplified}) {
@@ -888,6 +897,8 @@ std::optional<Attribution> from_inputs(const OpFindings& findings,
     result.kind = DivergenceKind::kInputs;
   } else if (first_of(inputs, CauseKind::kWeights) != nullptr) {
     result.kind = DivergenceKind::kWeights;
+  } else if (result.cause.kind == CauseKind::kUninitialised) {
+    result.kind = DivergenceKind::kUninitialised;
   }
   return result;
 }

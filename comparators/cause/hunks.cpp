@@ -206,15 +206,17 @@ std::optional<HunkVerdict> decomposed(const HunkJudge& of, const Hunk& hunk) {
   if (parts.size() > kDescribedParts) names += ", ...";
   const core::OpRecord last = part_source.op(parts.back());
   const bool equal = end_alike(whole, last);
-  return HunkVerdict{
-      DivergenceKind::kMissing,
-      {CauseKind::kDecomposed,
-       fmt::format("{} in the {} stands in the place of {} in the {}; their outputs {}",
-                   operator_text(whole),
-                   in_baseline ? "baseline" : "candidate",
-                   names,
-                   in_baseline ? "candidate" : "baseline",
-                   equal ? "are bit-equal" : "are not equal, or not known to be")}};
+  std::string brief = fmt::format("{} in the {} stands in the place of {} in the {}",
+                                  operator_text(whole),
+                                  in_baseline ? "baseline" : "candidate",
+                                  names,
+                                  in_baseline ? "candidate" : "baseline");
+  Cause cause{CauseKind::kDecomposed,
+              fmt::format("{}; their outputs {}",
+                          brief,
+                          equal ? "are bit-equal" : "are not equal, or not known to be")};
+  cause.brief = std::move(brief);
+  return HunkVerdict{DivergenceKind::kMissing, std::move(cause)};
 }
 
 /// A body that repeats more often on one side.
@@ -234,16 +236,17 @@ std::optional<HunkVerdict> loop(const HunkJudge& of, const Hunk& hunk) {
   const std::size_t more = common + own.size() / body.size();
   const core::DumpSource& source = of.evidence.dump(longer_in_baseline);
   const std::string module(module_of(source.op_head(places.front())));
-  return HunkVerdict{
-      DivergenceKind::kControlFlow,
-      {CauseKind::kLoop,
-       fmt::format("loop{} ran {} against {} times; the first extra iteration begins at op {} of "
-                   "the {}",
-                   module.empty() ? "" : " in " + module,
-                   longer_in_baseline ? more : common,
-                   longer_in_baseline ? common : more,
-                   places.front(),
-                   longer_in_baseline ? "baseline" : "candidate")}};
+  std::string brief = fmt::format("loop{} ran {} against {} times",
+                                  module.empty() ? "" : " in " + module,
+                                  longer_in_baseline ? more : common,
+                                  longer_in_baseline ? common : more);
+  Cause cause{CauseKind::kLoop,
+              fmt::format("{}; the first extra iteration begins at op {} of the {}",
+                          brief,
+                          places.front(),
+                          longer_in_baseline ? "baseline" : "candidate")};
+  cause.brief = std::move(brief);
+  return HunkVerdict{DivergenceKind::kControlFlow, std::move(cause)};
 }
 
 HunkVerdict judge_hunk(const HunkJudge& of,

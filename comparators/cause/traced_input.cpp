@@ -163,6 +163,11 @@ class Tracer {
           traced.producer.reset();
           return;
         }
+        if (core::hands_out_memory(
+                core::base_name(evidence_.baseline.op_head(producer).op->name))) {
+          traced.origin = CauseKind::kUninitialised;
+          return;
+        }
         [[fallthrough]];
       default:
         traced.origin = CauseKind::kPropagated;

@@ -82,6 +82,21 @@ std::string dtype_and_shape(core::Dtype dtype, const std::vector<std::int64_t>& 
   return fmt::format("{} [{}]", core::dtype_name(dtype), fmt::join(shape, ", "));
 }
 
+namespace {
+
+void append_sides(std::string& text,
+                  std::string_view what,
+                  std::uint64_t baseline,
+                  std::uint64_t candidate) {
+  if (baseline == 0 && candidate == 0) return;
+  const std::string_view side = candidate == 0  ? "in baseline only"
+                                : baseline == 0 ? "in candidate only"
+                                                : "on different sides";
+  append_note(text, true, fmt::format("{} {}", what, side));
+}
+
+}  // namespace
+
 std::string describe_metrics(const TensorMetrics& metrics) {
   std::string text;
   if (metrics.n_diff != 0) {
@@ -90,11 +105,9 @@ std::string describe_metrics(const TensorMetrics& metrics) {
     append_note(
         text, metrics.n_diff == metrics.noncanonical_bool, "only non-canonical bool differs");
   }
-  append_note(text, metrics.nan_baseline != 0, "NaN in baseline only");
-  append_note(text, metrics.nan_candidate != 0, "NaN in candidate only");
+  append_sides(text, "NaN", metrics.nan_baseline, metrics.nan_candidate);
   append_note(text, metrics.inf_sign != 0, "Inf signs differ");
-  append_note(text, metrics.inf_baseline != 0, "Inf in baseline only");
-  append_note(text, metrics.inf_candidate != 0, "Inf in candidate only");
+  append_sides(text, "Inf", metrics.inf_baseline, metrics.inf_candidate);
   return text;
 }
 

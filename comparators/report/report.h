@@ -109,6 +109,7 @@ struct Cause {
   /// What could not be asked because its evidence is not in the dumps: `generator positions`.
   std::vector<std::string> not_recorded = {};
   std::string known = {};  ///< `evidence` but for how likely it is, where it says that
+  std::string brief = {};  ///< what of `evidence` a verdict line has room for, where it is about it
 
   Cause() = default;
   /// With the advice that every cause of its kind gets.

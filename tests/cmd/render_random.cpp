@@ -150,6 +150,7 @@ OpDivergence random_divergence(Dice& dice) {
                    dice.below(static_cast<int>(comparators::kLastCause) + 1)),
                dice.name() + " " + dice.name(),
                dice.name()};
+  if (dice.chance(2)) out.cause.brief = dice.name();
   out.severity = dice.number();
   return out;
 }
@@ -203,6 +204,7 @@ comparators::RunSummary random_run(Dice& dice) {
 }
 
 void add_surroundings(Report& report, Dice& dice) {
+  if (dice.chance(2)) report.warnings = report.non_finite = {dice.name()};
   for (std::uint64_t i = dice.below(5); i > 0; --i) {
     report.reasons.push_back(dice.name());
     report.warnings.push_back(dice.name());

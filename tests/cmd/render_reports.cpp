@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "comparators/measure/records.h"
 #include "tests/cmd/render_builders.h"
 
 namespace repro_check::tests {
@@ -188,6 +189,7 @@ Report unusual_numbers(bool integers) {
                       {2, {2}, "nan", "nan", "7fc00000", "ffc00000", std::nullopt}};
   }
   output.metrics = m;
+  output.note = comparators::describe_metrics(m);
   op.outputs = {output};
   op.severity = std::numeric_limits<double>::infinity();
   out.first_divergence = op;

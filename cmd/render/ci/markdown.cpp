@@ -26,9 +26,8 @@ std::string verdict_block(const Report& report) {
   const auto add = [&](const std::string& label, const std::string& line, std::size_t most) {
     if (!line.empty()) text += shorten_bytes(label + escape_name(line), most) + "\n";
   };
-  for (const std::string& reason : report.reasons) {
-    const bool is_said = text.find(escape_name(reason)) != std::string::npos;
-    if (text.size() < kMostVerdict && !is_said) add("", reason, kMostVerdict / 2);
+  for (const std::string& reason : unsaid_reasons(report)) {
+    if (text.size() < kMostVerdict) add("", reason, kMostVerdict / 2);
   }
   if (report.first_divergence) add("", report.first_divergence->cause.evidence, kMostVerdict);
   add("returned: ", returned_text(report), kMostVerdict / 2);

@@ -108,10 +108,9 @@ std::string differences(const Report& report) {
     (d.affects_numbers ? rows : mild) += html_row({d.pointer, d.baseline, d.candidate}, true);
   }
   for (const comparators::NamedTensorDifference& tensor : report.named_tensors) {
-    rows +=
-        fmt::format("<tr><th scope=\"row\">{}</th><td colspan=\"2\">{}</td></tr>\n",
-                    html_text(tensor.name),
-                    html_text(tensor.metrics ? amount_text(*tensor.metrics, false) : tensor.note));
+    rows += fmt::format("<tr><th scope=\"row\">{}</th><td colspan=\"2\">{}</td></tr>\n",
+                        html_text(tensor.name),
+                        html_text(amount_text(tensor)));
   }
   const bool is_known = !report.runs.empty() && std::ranges::all_of(report.runs, is_manifest_known);
   const std::string_view none = !is_known ? "Not known: a run has left no record of its settings."

@@ -277,7 +277,7 @@ void describe(auto f, Of<decltype(f), comparators::Cause>& it) {
   }
   describe_sentence(f, it);
   f.at("also").items(it.also, [](auto item, auto& further) { describe_sentence(item, further); });
-  f MEMBER(not_recorded);
+  f MEMBER(not_recorded) SOMETIMES(brief);
 }
 
 void describe(auto f, Of<decltype(f), core::GeneratorUse>& it) {
@@ -857,12 +857,8 @@ void describe_report(auto f,
     f("expected", gate->expected);
     if (const auto part = f.part("gate", true)) describe_gate(*part, *gate);
   }
-  f MEMBER(warnings).at("timing") NAMED("compare_seconds", seconds);
+  f MEMBER(warnings) SOMETIMES(non_finite).at("timing") NAMED("compare_seconds", seconds);
   if constexpr (f.kReads) {
-    // Texts of ours, which say what they are by how they begin.
-    std::ranges::copy_if(it.warnings, std::back_inserter(it.non_finite), [](const auto& text) {
-      return text.starts_with("NaN ") || text.starts_with("Infinity ");
-    });
     it.policy_kind = comparators::described_policy(it.policy);
   }
 }

@@ -259,13 +259,8 @@ std::vector<std::string> once_each(std::vector<std::string> texts) {
 }
 
 void add_why(Page& page, const Report& report, const Detail& detail) {
-  // The first reason is the verdict line itself where no divergence was judged, or none was seen in
-  // what was recorded.
-  const bool is_unseen = report.kind == DivergenceKind::kUnrepeated && report.passes.size() < 2;
-  const bool is_said =
-      is_unseen || (report.status != Status::kDiverged && report.status != Status::kReproducible);
-  std::vector<std::string> sentences(
-      report.reasons.begin() + (is_said && !report.reasons.empty() ? 1 : 0), report.reasons.end());
+  const std::span<const std::string> reasons = unsaid_reasons(report);
+  std::vector<std::string> sentences(reasons.begin(), reasons.end());
   if (report.status == Status::kDiverged && report.first_divergence) {
     // That it does not repeat is the finding; what one of the pairs looks like comes after it.
     const bool is_after = report.kind == DivergenceKind::kUnrepeated;

@@ -37,6 +37,11 @@ class Returns(nn.Module):
         return b
 
 
+class Unwritten(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.empty([512, 8])
+
+
 class Whole(nn.Module):
     """Written row by row, column by column, by index, by mask, or read where it is written alone."""
 
@@ -109,6 +114,14 @@ class Uninitialised(harness.ToolTest):
         report = self.compare(0, Returns(), Returns(), determinism="warn")
         self.assertEqual(report["returned"]["equal"], 1)
         self.assertRegex(self.warning(report), "what the model returns: `out` is memory that op")
+
+    def test_what_is_returned_unwritten_is_named(self):
+        torch.jit.script(Unwritten()).save(str(self.folder / "a.pt"))
+        report = self.run_config(1, inputs=FLOATS, model={"path": "a.pt"}, runs=FILLED)
+        self.assertEqual(report["verdict"]["kind"], "uninitialised")
+        cause = report["first_divergence"]["cause"]
+        self.assertEqual(cause["name"], "uninitialised memory")
+        self.assertRegex(cause["evidence"], r"`out` is memory that op \d+ aten::empty\S* .*no operator has written")
 
     def test_memory_that_is_written_in_whole_is_no_finding(self):
         for depth in ("top", "leaf", "all"):
