@@ -19,6 +19,7 @@
 #include "cmd/terminal/output.h"
 #include "core/error.h"
 #include "core/text/text.h"
+#include "core/trace/program_records.h"
 #include "core/trace/replay_inputs.h"
 #include "dumpers/store/dump_reader.h"
 

@@ -20,11 +20,19 @@ bool lacks_values(const TensorComparison& tensor) noexcept {
          tensor.candidate.state == ContentState::kHashed;
 }
 
-bool lacks_values(const Report& report) noexcept {
-  if (report.status != Status::kDiverged || !report.first_divergence) return false;
-  const OpDivergence& first = *report.first_divergence;
+bool lacks_values(const std::optional<OpDivergence>& of) noexcept {
   const auto lacks = [](const TensorComparison& tensor) { return lacks_values(tensor); };
-  return std::ranges::any_of(first.outputs, lacks) || std::ranges::any_of(first.inputs, lacks);
+  return of && (std::ranges::any_of(of->outputs, lacks) || std::ranges::any_of(of->inputs, lacks));
+}
+
+/// What values would say something of: the first divergence, or, where it has none, how much what
+/// the model returns came to differ. Null where there is neither.
+const OpDivergence* measurable(const Report& report) noexcept {
+  if (report.status != Status::kDiverged) return nullptr;
+  for (const auto* each : {&report.first_divergence, &report.returned.first}) {
+    if (lacks_values(*each)) return &**each;
+  }
+  return nullptr;
 }
 
 /// @param operators  that the run has; `index` is of one of them
@@ -95,8 +103,9 @@ MissingValues missing_values(std::span<const Report> reports, std::uint64_t wind
   MissingValues missing;
   core::OpRanges& ranges = missing.operators;
   for (const Report& report : reports) {
-    if (!lacks_values(report)) continue;
-    const OpDivergence& first = *report.first_divergence;
+    const OpDivergence* found = measurable(report);
+    if (found == nullptr) continue;
+    const OpDivergence& first = *found;
     const auto add = [&](const std::optional<std::uint64_t>& index, std::uint64_t covered) {
       if (!index) return;
       // Of a resumed run only the last operators are covered.
@@ -166,7 +175,7 @@ Report settle(Report digests) {
   Report report = digests;
   if (report.status == Status::kDiverged) {
     report.reasons.emplace_back(
-        "no second pair was recorded, since the first divergence has no values to measure");
+        "no second pair was recorded, since nothing that differs has values to measure");
   }
   report.passes.push_back(std::move(digests));
   return report;

@@ -71,6 +71,20 @@ TEST_CASE("nothing is missing where nothing diverged or all is at hand") {
   CHECK(missing_values({&measured, 1}, 8).operators.empty());
 }
 
+TEST_CASE("where the first divergence has no values, what the model returns is measured") {
+  Trace baseline = recording("baseline", 5, 7, "digest");
+  Trace candidate = recording("candidate", 5, 7.5, "digest");
+  for (Trace* trace : {&baseline, &candidate}) {
+    trace->json()["ops"].push_back({{"returned", {{"out", "c"}}}});
+  }
+  candidate.json()["ops"].erase(1);
+  const Report report = compare_traces(baseline, candidate);
+  REQUIRE(report.status == Status::kDiverged);
+  REQUIRE(report.returned.first);
+  // Of the candidate too, which has an operator fewer before it.
+  CHECK(missing_values({&report, 1}, 0).operators == core::OpRanges{{1, 4}});
+}
+
 TEST_CASE("an operator that one side does not have has no values to record") {
   Trace baseline = recording("baseline", 5, 7, "digest");
   Trace candidate = recording("candidate", 5, 7, "digest");
