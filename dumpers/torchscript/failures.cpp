@@ -49,13 +49,27 @@ std::string first_line(std::string_view text) {
   return "no reason given";
 }
 
-/// The interpreter puts a traceback in front and leads the cause in by `RuntimeError: `; nested
-/// calls do so several times, the innermost last.
+/// The interpreter puts a traceback in front and leads the cause in by its class, `RuntimeError: `
+/// or `builtins.ValueError: `; nested calls and forks do so several times, the innermost last.
 std::string_view after_traceback(std::string_view text) {
   constexpr std::string_view kLead = "RuntimeError: ";
-  if (text.find("Traceback of TorchScript") == std::string_view::npos) return text;
-  const std::size_t at = text.rfind(std::string("\n") + std::string(kLead));
-  return at == std::string_view::npos ? text : text.substr(at + 1 + kLead.size());
+  const std::size_t trace = text.rfind("Traceback of TorchScript");
+  if (trace == std::string_view::npos) return text;
+  const std::size_t mark = text.rfind("<--- HERE");
+  std::string_view rest =
+      text.substr(mark == std::string_view::npos ? trace : std::max(trace, mark));
+  while (!rest.empty()) {
+    rest.remove_prefix(std::min(rest.find('\n'), rest.size() - 1) + 1);
+    const std::string_view name = rest.substr(0, rest.find(": "));
+    const bool is_class = !name.empty() && name.size() < rest.size() &&
+                          std::ranges::all_of(name, [](unsigned char c) {
+                            return std::isalnum(c) != 0 || c == '_' || c == '.';
+                          });
+    if (!is_class) continue;
+    if (const std::size_t dot = name.rfind('.'); dot < name.size()) rest.remove_prefix(dot + 1);
+    return rest.starts_with(kLead) ? rest.substr(kLead.size()) : rest;
+  }
+  return text;
 }
 
 }  // namespace
@@ -72,11 +86,12 @@ std::string full_text(const std::exception& error) {
 
 std::string first_useful_line(const std::exception& error) {
   if (const auto* raised = dynamic_cast<const torch::jit::JITException*>(&error)) {
-    std::string line = raised->getPythonClassName().value_or("Exception");
-    // Class names come qualified: `__torch__.MyError`, `builtins.ValueError`.
-    line = line.substr(line.rfind('.') + 1);
     const auto message = raised->getOriginalMsg();
-    return line + ": " + first_line(message ? *message : after_traceback(full_text(error)));
+    if (!message) return first_line(after_traceback(full_text(error)));
+    // Class names come qualified: `__torch__.MyError`, `builtins.ValueError`. Without one the
+    // message begins with it, as that of an assertion does.
+    const std::string name = raised->getPythonClassName().value_or("");
+    return (name.empty() ? name : name.substr(name.rfind('.') + 1) + ": ") + first_line(*message);
   }
   return first_line(after_traceback(full_text(error)));
 }

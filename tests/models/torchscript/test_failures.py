@@ -41,6 +41,17 @@ class Raises(Good):
         return x
 
 
+def picky(x: Tensor) -> Tensor:
+    if x.numel() > 0:
+        raise ValueError("planted in a fork")
+    return x
+
+
+class RaisesInFork(Good):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.jit.wait(torch.jit.fork(picky, self.inner(x)))
+
+
 class WrongShapes(Good):
     def forward(self, x: Tensor) -> Tensor:
         return torch.matmul(self.inner(x), torch.ones(5, 5))
@@ -148,6 +159,7 @@ class Failures(harness.ToolTest):
     def test_exception_in_the_middle(self):
         report = self.failed(Raises(), "planted failure")
         self.assertEqual(report["runs"][0]["status"], "failed")
+        self.failed(RaisesInFork(), "ValueError: planted in a fork")
 
     def test_operator_that_throws(self):
         self.failed(WrongShapes(), "aten::matmul", r"test_failures\.py:\d+")
