@@ -107,8 +107,13 @@ std::string remedy_for(const Report& report, comparators::CauseKind cause) {
   using comparators::CauseKind;
   const core::RunManifest& baseline = report.runs[0].manifest;
   const core::RunManifest& candidate = report.runs[1].manifest;
+  const OpDivergence& first = *report.first_divergence;
+  const auto& from = first.baseline.generator;
+  const auto& to = first.candidate.generator;
+  // By the program itself: draws on the host follow its seeds.
+  const bool is_seeded_apart = from && to && from->seed != to->seed;
   const auto is_lenient = [](const RunSummary& run) { return run.manifest.determinism != "error"; };
-  const auto& op = shown_record(*report.first_divergence).op;
+  const auto& op = shown_record(first).op;
   const bool has_inside = op == nullptr || !core::is_launch(*op);
   const auto is_shallow = [&](const RunSummary& run) {
     return has_inside && run.manifest.trace.depth != "all" && run.manifest.trace.operators > 0;
@@ -116,8 +121,7 @@ std::string remedy_for(const Report& report, comparators::CauseKind cause) {
   switch (cause) {
     case CauseKind::kRngStream:
       if (baseline.seed != candidate.seed) return fmt::format("/runs/1/seed={}", baseline.seed);
-      // A program may set its generators back, which numbers drawn on the host do not follow.
-      return baseline.is_of_program() && baseline.device == candidate.device ? "" : "/rng=host";
+      return is_seeded_apart ? "" : "/rng=host";
     case CauseKind::kGeneratorAlgorithm:
       return "/rng=host";
     case CauseKind::kNondeterministicKernel:

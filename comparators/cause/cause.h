@@ -145,7 +145,6 @@ class RngLedger {
 
   std::uint64_t baseline_seed_ = 0;
   std::uint64_t candidate_seed_ = 0;
-  bool on_host_ = false;
   std::string drawn_apart_;  ///< where one run draws on the host and the other does not
   bool started_apart_ = false;
   bool parted_in_threads_ = false;

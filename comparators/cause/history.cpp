@@ -171,7 +171,6 @@ std::string WriteHistory::describe_unwritten(const TensorRecord& tensor) const {
 RngLedger::RngLedger(const core::RunManifest& baseline, const core::RunManifest& candidate)
     : baseline_seed_(baseline.seed),
       candidate_seed_(candidate.seed),
-      on_host_(baseline.rng == "host"),
       drawn_apart_(baseline.rng == candidate.rng
                        ? std::string()
                        : fmt::format("the runs draw in other ways: rng {} -> {}",
@@ -200,8 +199,7 @@ void RngLedger::count(const core::OpRecord& record) {
   if (std::ranges::find(draws_.devices, record.generator->device) == draws_.devices.end()) {
     draws_.devices.push_back(record.generator->device);
   }
-  // On the host every draw has a seed of its own, made from the run's.
-  const std::uint64_t seed = on_host_ ? baseline_seed_ : record.generator->seed;
+  const std::uint64_t seed = record.generator->seed;
   const bool is_known = std::ranges::find(draws_.seeds, seed) != draws_.seeds.end();
   if (!is_known && draws_.seeds.size() < RandomDraws::kMostSeeds) draws_.seeds.push_back(seed);
 }
@@ -226,7 +224,7 @@ void RngLedger::see(const JudgedCall& call) {
   const auto& to = call.candidate.generator;
   if (from.has_value() == to.has_value()) count_calls(baseline);
   if (!from && !to) return;
-  // Seeds and places then say nothing: on the host each draw has its own.
+  // Places then say nothing: on the host each draw is one, whatever it draws.
   if (!drawn_apart_.empty()) part(drawn_apart_);
   if (!from || !to) {
     see_unmatched(from ? baseline : call.candidate, from.has_value());
@@ -236,11 +234,8 @@ void RngLedger::see(const JudgedCall& call) {
   const bool is_of_threads = is_drawn_by_threads(baseline);
   // Not by the seeds of the runs: the model may have seeded its generators alike since.
   if (from->seed != to->seed) {
-    const bool of_runs = on_host_ && baseline_seed_ != candidate_seed_;
     started_apart_ = started_apart_ || parting_.empty();
-    part(fmt::format("the generators started apart (seed {} against {})",
-                     of_runs ? baseline_seed_ : from->seed,
-                     of_runs ? candidate_seed_ : to->seed));
+    part(fmt::format("the generators started apart (seed {} against {})", from->seed, to->seed));
   } else if (elsewhere && is_of_threads) {
     parted_in_threads_ = parted_in_threads_ || parting_.empty();
     part(

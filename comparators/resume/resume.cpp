@@ -121,7 +121,10 @@ class Story {
       const bool is_asked = std::ranges::any_of(record.tensors, [](const auto& tensor) {
         return core::is_output(tensor) && tensor.state != core::ContentState::kExcluded;
       });
-      if (is_asked && record.generator && record.generator->device == "cpu") return true;
+      // Draws on the host are of the place of a generator, most often the CPU's.
+      if (!is_asked || !record.generator) continue;
+      const std::string& device = record.generator->device;
+      if (device == "cpu" || device == "host") return true;
     }
     return false;
   }

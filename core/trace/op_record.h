@@ -155,10 +155,11 @@ struct Substitution {
 
 /// Movement of one generator across one call.
 struct GeneratorUse {
-  std::string device;  ///< `cpu`, `cuda:0`
+  std::string device;  ///< `cpu`, `cuda:0`, `host` for a draw that was moved there
   std::uint64_t seed = 0;
-  std::uint64_t position_before =
-      0;  ///< digest of the engine state on CPU, philox offset elsewhere
+  /// Digest of the engine's state on CPU, philox offset elsewhere; of a draw on the host how many
+  /// were made before it since that seed.
+  std::uint64_t position_before = 0;
   std::uint64_t position_after = 0;
   /// 32-bit draws on CPU, increment of the philox offset elsewhere. -1 = not counted.
   std::int64_t drawn = -1;

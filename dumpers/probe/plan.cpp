@@ -29,7 +29,6 @@ capture::CaptureOptions options_of(const Json& plan) {
   options.depth = named<core::DumpDepth>(plan.at("depth"));
   options.disable_dropout = plan.at("disable_dropout");
   options.rng = named<core::RngMode>(plan.at("rng"));
-  if (plan.at("seed").is_number()) options.seed = plan.at("seed");
   options.unseen_writes = true;
   options.include = plan.at("include");
   options.exclude = plan.at("exclude");

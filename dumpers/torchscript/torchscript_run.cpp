@@ -61,7 +61,6 @@ capture::CaptureOptions options_of(const configs::RunSpec& run) {
   options.verify_inputs = run.dump.verify_inputs;
   options.disable_dropout = run.disable_dropout;
   options.rng = run.rng;
-  options.seed = run.seed.value_or(0);
   options.include = run.dump.include;
   options.exclude = run.dump.exclude;
   options.keep_ops = run.dump.keep_ops;

@@ -215,6 +215,32 @@ bool only_shapes(const Call& call) {
   });
 }
 
+/// The generator this call would draw from.
+const at::Generator* generator_of(const OperatorPlan& plan,
+                                  const c10::IValue* arguments,
+                                  at::Generator& given) {
+  if (plan.generator_argument >= 0) {
+    const c10::IValue& argument = arguments[plan.generator_argument];
+    if (argument.isGenerator()) {
+      given = argument.toGenerator();
+      return &given;
+    }
+  }
+  if (!plan.info->seeded) return default_generator(c10::kCPU);
+  // Of `rand_like` and its like that of the result.
+  const int device = plan.find("device");
+  if (device >= 0 && arguments[device].isDevice()) {
+    return default_generator(arguments[device].toDevice());
+  }
+  for (std::size_t i = 0; i < plan.arguments.size(); ++i) {
+    const c10::IValue& argument = arguments[i];
+    if (argument.isTensor() && argument.toTensor().defined()) {
+      return default_generator(argument.toTensor().device());
+    }
+  }
+  return default_generator(c10::kCPU);
+}
+
 }  // namespace
 
 std::string place_text(const core::CallSite& site) {
@@ -237,7 +263,6 @@ Capture::Capture(const CaptureOptions& options, core::DumpSink& sink, SiteProvid
       options_(options),
       sink_(&sink),
       sites_(sites),
-      host_rng_(options.seed),
       plans_(options.include, options.exclude),
       tensors_(options.level, options.unseen_writes, sink) {
   this_thread().lane = core::kMainLane;
@@ -390,28 +415,29 @@ void Capture::intercept_hidden(const Call& call, const OperatorPlan& plan, Threa
 bool Capture::draw_on_host(const Call& call, const OperatorPlan& plan, ThreadState& thread) {
   if (options_.rng != core::RngMode::kHost || plan.host_draw == HostDraw::kNone) return false;
   const c10::impl::ExcludeDispatchKeyGuard unseen(kCaptureKey);
-  DrawTicket ticket{lane_number(), 0};
-  {
+  at::Generator given;
+  const at::Generator* const generator = generator_of(plan, arguments_of(plan, call.stack), given);
+  if (generator == nullptr || !generator->defined()) return false;
+  if (!thread.open.empty()) {
+    // What drew before inside of the same call is not seen behind this.
     const std::lock_guard<std::mutex> lock(mutex_);
-    ticket.ordinal = host_draws_[ticket.lane];
+    note_movement(*thread.open.back());
   }
-  const std::optional<core::GeneratorUse> use = host_rng_.draw(call.op, plan, call.stack, ticket);
-  if (!use) return false;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    ++host_draws_[ticket.lane];
-  }
+  const at::Generator* const usual = default_generator(generator->device());
+  const bool of_process = usual != nullptr && *usual == *generator;
+  const auto drawn = host_rng_.draw(call.op, plan, call.stack, *generator, of_process);
+  if (!drawn) return false;
   if (thread.open.empty()) return true;
   core::OpRecord& record = thread.open.back()->record;
   const std::string argument =
       thread.hidden > 0 && record.op != plan.info ? fmt::format("{}(rng)", plan.info->name) : "rng";
   record.substitutions.push_back(
-      {argument, "device", fmt::format("host, seed {}", use->seed), "rng: host"});
+      {argument, "device", fmt::format("host, seed {}", drawn->seed), "rng: host"});
   if (!record.generator) {
-    record.generator = use;
+    record.generator = drawn->use;
   } else {
-    record.generator->drawn += use->drawn;
-    record.generator->position_after = use->position_after;
+    record.generator->drawn += drawn->use.drawn;
+    record.generator->position_after = drawn->use.position_after;
   }
   return true;
 }
@@ -890,28 +916,6 @@ void take_new_memory(const c10::Storage& storage, StorageEntry& entry) {
   entry.follows_writes = true;
 }
 
-/// The generator this call would draw from.
-const at::Generator* generator_of(const OperatorPlan& plan,
-                                  const c10::IValue* arguments,
-                                  at::Generator& given) {
-  if (plan.generator_argument >= 0) {
-    const c10::IValue& argument = arguments[plan.generator_argument];
-    if (argument.isGenerator()) {
-      given = argument.toGenerator();
-      return &given;
-    }
-  }
-  if (!plan.info->seeded) return default_generator(c10::kCPU);
-  for (std::size_t i = 0; i < plan.arguments.size(); ++i) {
-    const c10::IValue& argument = arguments[i];
-    if (argument.isTensor() && argument.toTensor().defined()) {
-      return default_generator(argument.toTensor().device());
-    }
-    if (argument.isDevice()) return default_generator(argument.toDevice());
-  }
-  return default_generator(c10::kCPU);
-}
-
 }  // namespace
 
 void Frame::watch(const at::Tensor& tensor, std::int64_t version, std::size_t index) {
@@ -1209,6 +1213,7 @@ void Capture::note_movement(Frame& frame) {
   if (!counted) note_uncounted(frame);
   if (!moved) return;
   if (options_.rng == core::RngMode::kHost) {
+    if (host_rng_.has_moved(at::Generator(frame.before.generator))) return;
     warn(fmt::format("{} drew from the {} generator: rng host cannot move its draws to the host",
                      frame.plan->full_name,
                      moved->device));

@@ -339,8 +339,7 @@ class Capture : core::Pinned {
   std::uint32_t lanes_begun_ = 0;  ///< but for the main one
   /// By number, until the thread that each is for begins.
   std::unordered_map<std::uint32_t, std::shared_ptr<LaneState>> forked_;
-  std::unordered_map<std::uint32_t, std::uint64_t> host_draws_;  ///< by lane
-  std::atomic<std::uint32_t> step_ = 0;                          ///< set last
+  std::atomic<std::uint32_t> step_ = 0;  ///< set last
   std::vector<std::unique_ptr<Frame>> raised_;
   struct SiteMatch {
     bool include = false;

@@ -16,7 +16,6 @@ struct CaptureOptions {
   bool verify_inputs = false;
   bool disable_dropout = false;
   core::RngMode rng = core::RngMode::kDevice;
-  std::uint64_t seed = 0;            ///< base of the host generator under RngMode::kHost
   std::vector<std::string> include;  ///< globs on operator name or module path; empty = all
   std::vector<std::string> exclude;
   /// The program may write memory without an operator, as Python does from lists, files and shared

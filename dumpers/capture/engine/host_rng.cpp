@@ -245,49 +245,44 @@ class Draw {
 };
 
 /// LibTorch's CPU generator is filled from 32 bits.
-std::uint64_t mix(std::uint64_t seed, std::uint64_t stream, std::uint64_t ordinal) {
-  const std::array<std::uint64_t, 3> parts = {seed, stream, ordinal};
+std::uint64_t seed_at(const GeneratorPlace& place) {
+  const std::array<std::uint64_t, 3> parts = {place.seed, 0, place.draws};
   constexpr std::uint64_t kLow = 0xffffffff;
   return core::digest_leaf(std::as_bytes(std::span(parts))).low & kLow;
 }
 
 }  // namespace
 
-std::pair<std::uint64_t, std::uint64_t> HostRng::twin_seed(const at::Generator& generator) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  Twin& twin = twins_[generator.unsafeGetGeneratorImpl()];
-  const std::uint64_t seed = generator.current_seed();
-  if (!twin.original.defined() || twin.seed != seed) twin = {generator, seed, 0};
-  const std::uint64_t ordinal = twin.drawn++;
-  // Another stream than any lane's, also when the seeds are equal.
-  constexpr std::uint64_t kTwinStream = ~std::uint64_t{0};
-  return {mix(seed, kTwinStream, ordinal), ordinal};
-}
-
-std::optional<core::GeneratorUse> HostRng::draw(const c10::OperatorHandle& op,
-                                                const OperatorPlan& plan,
-                                                torch::jit::Stack& stack,
-                                                const DrawTicket& ticket) {
+std::optional<HostRng::Drawn> HostRng::draw(const c10::OperatorHandle& op,
+                                            const OperatorPlan& plan,
+                                            torch::jit::Stack& stack,
+                                            const at::Generator& generator,
+                                            bool of_process) {
   // One draw may be many there.
   if (inside_transforms()) return std::nullopt;
-  core::GeneratorUse use;
-  use.device = "host";
-  use.position_before = ticket.ordinal;
-  use.seed = mix(seed_, ticket.lane, ticket.ordinal);
-  if (plan.generator_argument >= 0) {
-    const c10::IValue& given = arguments_of(plan, stack)[plan.generator_argument];
-    if (!given.isNone()) {
-      std::tie(use.seed, use.position_before) = twin_seed(given.toGenerator());
-    }
-  }
-  use.position_after = use.position_before + 1;
-  const at::Generator generator = at::detail::createCPUGenerator(use.seed);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::optional<GeneratorPlace> place = places_.find(generator, of_process);
+  if (!place) return std::nullopt;
+  Drawn drawn{{}, seed_at(*place)};
+  const at::Generator host = at::detail::createCPUGenerator(drawn.seed);
   GeneratorSnapshot before;
-  take_snapshot(&generator, before);
-  if (!Draw(op, plan, stack, generator).carry_out()) return std::nullopt;
+  take_snapshot(&host, before);
+  if (!Draw(op, plan, stack, host).carry_out()) return std::nullopt;
+  places_.move_on(generator, of_process);
   const std::optional<core::GeneratorUse> moved = movement_since(before).use;
-  use.drawn = moved ? moved->drawn : 0;
-  return use;
+  drawn.use.device = "host";
+  drawn.use.seed = place->seed;
+  drawn.use.position_before = place->draws;
+  drawn.use.position_after = place->draws + 1;
+  drawn.use.drawn = moved ? moved->drawn : 0;
+  return drawn;
+}
+
+bool HostRng::has_moved(const at::Generator& generator) {
+  const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
+  GeneratorSnapshot now;
+  take_snapshot(&generator, now);
+  return !lock || now.busy || places_.was_left_at(now);
 }
 
 }  // namespace repro_check::capture

@@ -5,50 +5,44 @@
 #include <ATen/core/stack.h>
 
 #include <cstdint>
-#include <map>
 #include <mutex>
 #include <optional>
 
 #include "core/trace/op_record.h"
 #include "dumpers/capture/engine/operator_plan.h"
+#include "dumpers/capture/generators/generator_places.h"
 
 namespace repro_check::capture {
 
-/// Which draw of the run this is: its seed depends on nothing else, so that one draw more or fewer
-/// upstream, or a data-dependent number of them, shifts no later one.
-struct DrawTicket {
-  std::uint32_t lane = 0;
-  std::uint64_t ordinal = 0;  ///< how-many-th of the lane
-};
-
 /// Draws on the host, in contiguous float32, what a device would draw for itself
-/// (determinism.md 3.4). Safe to call from several threads.
+/// (determinism.md 3.4). What a call draws depends on nothing but where its generator stands, so
+/// that who sets a generator back has the same numbers again, and it moves that by one place: how
+/// many numbers a call takes, which may depend on data, shifts none of a later one. Safe to call
+/// from several threads.
 class HostRng {
  public:
-  explicit HostRng(std::uint64_t seed) : seed_(seed) {}
-
-  /// Carries the call out in place of the operator, results on the stack.
-  /// @return the use made of the host's generator; empty when the call cannot be moved (nothing was
-  ///         touched then)
-  std::optional<core::GeneratorUse> draw(const c10::OperatorHandle& op,
-                                         const OperatorPlan& plan,
-                                         torch::jit::Stack& stack,
-                                         const DrawTicket& ticket);
-
- private:
-  /// The host's stand-in for a generator the model brought itself.
-  struct Twin {
-    at::Generator original;  ///< held, so that its address stays its own
-    std::uint64_t seed = 0;
-    std::uint64_t drawn = 0;
+  struct Drawn {
+    core::GeneratorUse use;
+    std::uint64_t seed = 0;  ///< of the host's generator for this call
   };
 
-  /// Seed and ordinal for a call that names `generator`.
-  std::pair<std::uint64_t, std::uint64_t> twin_seed(const at::Generator& generator);
+  /// Carries the call out in place of the operator, results on the stack.
+  /// @param generator   that the operator would draw from
+  /// @param of_process  it is a default one, of a device
+  /// @return empty when the call cannot be moved (nothing was touched then)
+  std::optional<Drawn> draw(const c10::OperatorHandle& op,
+                            const OperatorPlan& plan,
+                            torch::jit::Stack& stack,
+                            const at::Generator& generator,
+                            bool of_process);
 
-  std::uint64_t seed_;
+  /// Whether draw() has moved the generator to where it stands, or somebody is about to move it:
+  /// never waits, as whoever holds it may have called the one who asks.
+  bool has_moved(const at::Generator& generator);
+
+ private:
   std::mutex mutex_;
-  std::map<const c10::GeneratorImpl*, Twin> twins_;
+  GeneratorPlaces places_;
 };
 
 }  // namespace repro_check::capture

@@ -50,6 +50,20 @@ std::uint64_t philox_offset(const Impl& impl) {
   }
 }
 
+template <class Impl>
+void put_philox_offset(Impl& impl, std::uint64_t offset) {
+  if constexpr (requires { impl.set_offset(offset); }) {
+    impl.set_offset(offset);
+  } else {
+    const auto state = impl.get_state();
+    const auto bytes = static_cast<std::size_t>(state->numel());
+    TORCH_CHECK(bytes >= sizeof(offset), "a generator without an offset");
+    auto* end = static_cast<std::byte*>(state->data()) + bytes;
+    std::memcpy(end - sizeof(offset), &offset, sizeof(offset));
+    impl.set_state(*state);
+  }
+}
+
 template <class From, class To>
 void copy_optional(const From& from, std::optional<To>& into) {
   if (from.has_value()) {
@@ -119,12 +133,14 @@ void make_next(std::array<std::uint32_t, at::MERSENNE_STATE_N>& state) {
 }
 
 /// Makes the engine's numbers, all at once as it does it itself, until they are those of the other.
-std::int64_t count_draws(const at::mt19937_data_pod& from, const at::mt19937_data_pod& to) {
+std::int64_t count_draws(const at::mt19937_data_pod& from,
+                         const at::mt19937_data_pod& to,
+                         std::int64_t limit) {
   std::int64_t drawn = 0;
   int left = from.left_;
   for (auto state = from.state_; state != to.state_; make_next(state)) {
     drawn += std::exchange(left, at::MERSENNE_STATE_N);
-    if (drawn > kCountLimit) return -1;
+    if (drawn > limit) return -1;
   }
   const int further = left - to.left_;
   return further < 0 ? -1 : drawn + further;
@@ -170,6 +186,46 @@ std::uint64_t position_of(const GeneratorSnapshot& snapshot) {
   return core::digest_leaf(bytes).low;
 }
 
+GeneratorSnapshot wait_for_snapshot(c10::GeneratorImpl& generator) {
+  GeneratorSnapshot now;
+  const std::lock_guard<std::mutex> lock(generator.mutex_);
+  read_position(generator, now);
+  return now;
+}
+
+bool same_place(const GeneratorSnapshot& left, const GeneratorSnapshot& right) {
+  if (!left.engine || !right.engine) {
+    return !left.engine && !right.engine && left.seed == right.seed && left.offset == right.offset;
+  }
+  return same_engine(*left.engine, *right.engine);
+}
+
+std::optional<std::uint64_t> draws_since_seed(const GeneratorSnapshot& snapshot) {
+  const at::mt19937 fresh(snapshot.seed);
+  const std::int64_t drawn = count_draws(data_of(fresh), data_of(*snapshot.engine), kFarthestSeek);
+  const auto count = static_cast<std::uint64_t>(drawn);
+  return drawn < 0 || count > kFarthestSeek ? std::nullopt : std::optional(count);
+}
+
+std::pair<GeneratorSnapshot, GeneratorSnapshot> move_on(c10::GeneratorImpl& generator) {
+  GeneratorSnapshot before;
+  GeneratorSnapshot after;
+  const std::lock_guard<std::mutex> lock(generator.mutex_);
+  read_position(generator, before);
+  if (before.engine) {
+    static_cast<at::CPUGeneratorImpl&>(generator).random();
+  } else {
+    put_philox_offset(generator, before.offset + kOffsetOfDraw);
+  }
+  read_position(generator, after);
+  return {std::move(before), std::move(after)};
+}
+
+void set_offset(c10::GeneratorImpl& generator, std::uint64_t offset) {
+  const std::lock_guard<std::mutex> lock(generator.mutex_);
+  put_philox_offset(generator, offset);
+}
+
 void take_snapshot(const at::Generator* generator, GeneratorSnapshot& into) {
   into.busy = false;
   if (generator == nullptr || !generator->defined()) {
@@ -200,7 +256,7 @@ Movement movement_since(const GeneratorSnapshot& before) {
   core::GeneratorUse use;
   if (before.engine) {
     use.drawn = before.seed == after.seed
-                    ? count_draws(data_of(*before.engine), data_of(*after.engine))
+                    ? count_draws(data_of(*before.engine), data_of(*after.engine), kCountLimit)
                     : -1;
   } else {
     use.drawn =

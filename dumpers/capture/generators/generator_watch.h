@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "core/trace/op_record.h"
 
@@ -34,6 +35,31 @@ struct Movement {
 
 /// The use made of the generator since `before`. Never waits either.
 Movement movement_since(const GeneratorSnapshot& before);
+
+/// Waits for whoever holds the generator, as who draws from it does.
+GeneratorSnapshot wait_for_snapshot(c10::GeneratorImpl& generator);
+
+/// Whether both are of one place of one kind of generator.
+bool same_place(const GeneratorSnapshot& left, const GeneratorSnapshot& right);
+
+/// Where a CPU generator is left to be asked how far it is behind its seed: it takes 0.03 s.
+constexpr std::uint64_t kFarthestSeek = std::uint64_t{1} << 26U;
+
+/// How many numbers a CPU generator has drawn since it was seeded, by making them once more; empty
+/// beyond kFarthestSeek.
+std::optional<std::uint64_t> draws_since_seed(const GeneratorSnapshot& snapshot);
+
+/// Has a generator draw: one number of the CPU's, and of another the shortest draw that there is.
+/// @return where it stood, and where it stands
+/// @throws c10::Error where it cannot be moved so, as while its device makes a graph
+std::pair<GeneratorSnapshot, GeneratorSnapshot> move_on(c10::GeneratorImpl& generator);
+
+/// What a device's generator takes of its `offset` for the shortest draw, and of which that has to
+/// be a multiple.
+constexpr std::uint64_t kOffsetOfDraw = 4;
+
+/// @throws c10::Error as move_on()
+void set_offset(c10::GeneratorImpl& generator, std::uint64_t offset);
 
 /// Where it stands, as a record has it: core::GeneratorUse::position_before.
 std::uint64_t position_of(const GeneratorSnapshot& snapshot);

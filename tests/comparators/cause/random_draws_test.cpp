@@ -41,26 +41,6 @@ TEST_CASE("draws of both runs are counted, with their generators and seeds") {
   CHECK(report.draws.parting.empty());
 }
 
-TEST_CASE("draws that are moved to the host have the seed of the run") {
-  Trace baseline = chain("baseline", {"aten::relu"});
-  baseline.op("aten::rand", {}, {"x"}, draw(123));
-  baseline.manifest() = {{"seed", 5}, {"rng", "host"}};
-  CHECK(compare_traces(baseline, baseline).draws.seeds == std::vector<std::uint64_t>{5});
-}
-
-TEST_CASE("seeds of the runs that a host's draws were made from are what parted them") {
-  const auto traced = [](const std::string& run, std::uint64_t seed, std::uint64_t made) {
-    Trace trace = chain(run, {"aten::relu"});
-    trace.op("aten::zero_", {}, {"x"}, draw(made));
-    trace.manifest() = {{"seed", seed}, {"rng", "host"}};
-    return trace;
-  };
-  Trace baseline = traced("baseline", 1, 123);
-  Trace candidate = traced("candidate", 2, 456);
-  CHECK(compare_traces(baseline, candidate).draws.parting ==
-        "the generators started apart (seed 1 against 2)");
-}
-
 TEST_CASE("of calls in calls the outermost that drew is counted, at any depth") {
   const auto nested = [](int depth, int parent, ordered_json extra = ordered_json::object()) {
     extra.update({{"depth", depth}, {"parent", parent}});

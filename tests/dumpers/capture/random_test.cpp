@@ -8,6 +8,7 @@
 #include <functional>
 #include <mutex>
 
+#include "dumpers/capture/generators/generator_places.h"
 #include "tests/dumpers/capture/recording.h"
 
 #define DOCTEST_CONFIG_NO_SHORT_MACRO_NAMES
@@ -141,12 +142,14 @@ DOCTEST_TEST_CASE("a generator of the model's own is the one that is watched") {
 CaptureOptions host_options(DumpDepth depth = DumpDepth::kTop) {
   CaptureOptions options = options_for(depth);
   options.rng = core::RngMode::kHost;
-  options.seed = 42;
   return options;
 }
 
-at::Tensor on_host(const std::function<at::Tensor()>& body, DumpDepth depth = DumpDepth::kTop) {
+at::Tensor on_host(const std::function<at::Tensor()>& body,
+                   DumpDepth depth = DumpDepth::kTop,
+                   std::uint64_t seed = 42) {
   at::Tensor result;
+  at::manual_seed(seed);
   record(host_options(depth), [&] { result = body(); });
   return result;
 }
@@ -180,10 +183,14 @@ DOCTEST_TEST_CASE("host draws are the same numbers for every dtype and memory or
 
 using Sample = std::function<at::Tensor()>;
 
-/// The host draws for `sample`, in the operator's own form, and the device's generator stays put.
+at::Tensor state_of_cpu() { return at::globalContext().defaultGenerator(at::kCPU).get_state(); }
+
+/// The host draws for `sample`, in the operator's own form, and moves its generator by one number.
 void check_moved(const Sample& sample) {
   at::manual_seed(1);
-  const at::Tensor state = at::globalContext().defaultGenerator(at::kCPU).get_state();
+  at::detail::getDefaultCPUGenerator().get<at::CPUGeneratorImpl>()->random();
+  const at::Tensor moved_on = state_of_cpu();
+  at::manual_seed(1);
   MemorySink sink;
   Capture capture(host_options(), sink, nullptr);
   at::Tensor first;
@@ -192,22 +199,19 @@ void check_moved(const Sample& sample) {
     first = sample();
   }
   capture.rethrow_failure();
-  DOCTEST_CHECK(same_bits(state, at::globalContext().defaultGenerator(at::kCPU).get_state()));
+  DOCTEST_CHECK(same_bits(moved_on, state_of_cpu()));
   DOCTEST_CHECK(capture.warnings().empty());
   DOCTEST_CHECK(capture.counts().substitutions == 1);
   const core::OpRecord& drawn = sink.records.back();
   DOCTEST_REQUIRE(drawn.generator);
   DOCTEST_CHECK(drawn.generator->device == "host");
+  DOCTEST_CHECK(drawn.generator->seed == 1);
+  DOCTEST_CHECK(drawn.generator->position_before == 0);
   DOCTEST_CHECK(drawn.generator->drawn > 0);
   DOCTEST_CHECK(drawn.substitutions.at(0).reason == "rng: host");
-  // Another device seed changes nothing; another base seed does; the dtype is the operator's own.
-  at::manual_seed(2);
-  DOCTEST_CHECK(same_bits(first, on_host(sample)));
-  CaptureOptions other = host_options();
-  other.seed = 43;
-  at::Tensor different;
-  record(other, [&] { different = sample(); });
-  DOCTEST_CHECK_FALSE(same_bits(first, different));
+  // Another seed changes the numbers; the dtype is the operator's own.
+  DOCTEST_CHECK(same_bits(first, on_host(sample, DumpDepth::kTop, 1)));
+  DOCTEST_CHECK_FALSE(same_bits(first, on_host(sample, DumpDepth::kTop, 2)));
   at::manual_seed(1);
   const at::Tensor bare = sample();
   DOCTEST_CHECK((bare.scalar_type() == first.scalar_type()));
@@ -215,7 +219,7 @@ void check_moved(const Sample& sample) {
   DOCTEST_CHECK(bare.strides() == first.strides());
 }
 
-DOCTEST_TEST_CASE("every kind of sampler is moved, and leaves the device's generator alone") {
+DOCTEST_TEST_CASE("every kind of sampler is moved, and moves its generator by one number") {
   const at::Tensor p = at::full({4, 50}, 0.5F);
   const std::vector<Sample> samples = {
       [] { return at::rand({100}); },
@@ -301,24 +305,180 @@ DOCTEST_TEST_CASE("what cannot be moved runs as it is, and is reported") {
   DOCTEST_CHECK(sink.only("aten::rrelu").generator->device == "cpu");
 }
 
-DOCTEST_TEST_CASE("a generator of the model's own has a twin on the host") {
-  const auto with_own = [](std::uint64_t seed) {
-    at::Generator own = at::detail::createCPUGenerator(seed);
-    return on_host([&] {
-      at::rand({5}, own, at::TensorOptions());
-      return at::rand({5}, own, at::TensorOptions());
-    });
+DOCTEST_TEST_CASE("who sets a generator back has the host's numbers of then") {
+  at::Generator own = at::detail::createCPUGenerator(7);
+  const auto draw = [&] {
+    at::poisson(at::full({30}, 3.0F));
+    return at::stack({at::rand({8}), at::rand({8}, own, at::TensorOptions())});
   };
-  DOCTEST_CHECK(same_bits(with_own(1), with_own(1)));
-  DOCTEST_CHECK_FALSE(same_bits(with_own(1), with_own(2)));
+  at::Generator usual = at::globalContext().defaultGenerator(at::kCPU);
+  std::vector<at::Tensor> seen;
+  at::manual_seed(3);
+  const Trace trace = record(host_options(), [&] {
+    draw();
+    const at::Tensor state = usual.get_state();
+    const at::Tensor state_of_own = own.get_state();
+    seen.push_back(draw());
+    draw();
+    // As checkpointing does, and what is drawn behind it goes on where it was.
+    const at::Tensor later = usual.get_state();
+    usual.set_state(state);
+    own.set_state(state_of_own);
+    seen.push_back(draw());
+    usual.set_state(later);
+    seen.push_back(draw());
+    at::manual_seed(3);
+    own.set_current_seed(7);
+    draw();
+    seen.push_back(draw());
+  });
+  DOCTEST_CHECK(trace.warnings.empty());
+  DOCTEST_CHECK(same_bits(seen[0], seen[1]));
+  DOCTEST_CHECK_FALSE(same_bits(seen[0], seen[2]));
+  DOCTEST_CHECK(same_bits(seen[0], seen[3]));
+  DOCTEST_CHECK_FALSE(same_bits(seen[0][0], seen[0][1]));
+}
+
+DOCTEST_TEST_CASE("a state that another process left has the numbers of there") {
+  const at::Tensor x = at::ones({8});
+  at::manual_seed(3);
+  at::Tensor state;
+  at::Tensor whole;
+  record(host_options(), [&] {
+    for (int i = 0; i < 2000; ++i) at::rand({1});
+    state = state_of_cpu();
+    whole = at::rand({8});
+  });
+  at::Generator usual = at::detail::getDefaultCPUGenerator();
+  usual.set_state(state);
+  at::Tensor resumed;
+  const Trace trace = record(host_options(), [&] { resumed = at::rand({8}); });
+  DOCTEST_CHECK(same_bits(whole, resumed));
+  DOCTEST_CHECK(trace.only("aten::rand").generator->position_before == 2000);
+}
+
+DOCTEST_TEST_CASE("a draw that keeps a gradient is not moved, and that alone is reported") {
+  const at::Tensor mean = at::zeros({4}).set_requires_grad(true);
+  at::manual_seed(3);
+  const Trace trace = record(host_options(), [&] {
+    at::normal(mean, 1.0);
+    at::rand({4});
+  });
+  DOCTEST_CHECK(trace.warnings.size() == 1);
+}
+
+/// As the generators of devices are, where there is no device.
+class Philox : public c10::GeneratorImpl {
+ public:
+  explicit Philox(std::uint64_t seed)
+      : GeneratorImpl(c10::Device(c10::kMeta), c10::DispatchKeySet()), seed_(seed) {}
+
+  void set_current_seed(std::uint64_t seed) {
+    seed_ = seed;
+    offset_ = 0;
+  }
+  void set_offset(std::uint64_t offset) { offset_ = offset; }
+  [[nodiscard]] std::uint64_t get_offset() const { return offset_; }
+  [[nodiscard]] std::uint64_t current_seed() const { return seed_; }
+  std::uint64_t seed() { return seed_; }
+  void set_state(const c10::TensorImpl& state) {
+    const auto* words = static_cast<const std::uint64_t*>(state.data());
+    seed_ = words[0];
+    offset_ = words[1];
+  }
+  [[nodiscard]] c10::intrusive_ptr<c10::TensorImpl> get_state() const {
+    const at::Tensor state = at::empty({16}, at::kByte);
+    auto* words = static_cast<std::uint64_t*>(state.data_ptr());
+    words[0] = seed_;
+    words[1] = offset_;
+    return state.getIntrusivePtr();
+  }
+
+ private:
+  [[nodiscard]] GeneratorImpl* clone_impl() const { return new Philox(*this, 0); }
+  Philox(const Philox& other, int) : Philox(other.seed_) { offset_ = other.offset_; }
+
+  std::uint64_t seed_ = 0;
+  std::uint64_t offset_ = 0;
+};
+
+/// What a program that draws on a CPU first and then on a device finds, of the one kind or the
+/// other.
+std::vector<GeneratorPlace> places(const at::Generator& device) {
+  GeneratorPlaces places;
+  std::vector<GeneratorPlace> found;
+  const at::Generator cpu = at::detail::getDefaultCPUGenerator();
+  const auto draw = [&](const at::Generator& generator) {
+    const auto place = places.find(generator, true);
+    DOCTEST_REQUIRE(place);
+    found.push_back(*place);
+    places.move_on(generator, true);
+  };
+  const auto seed_all = [&](std::uint64_t seed) {
+    for (at::Generator generator : {cpu, device}) generator.set_current_seed(seed);
+  };
+  seed_all(5);
+  draw(cpu);
+  draw(cpu);
+  draw(device);
+  draw(cpu);
+  const at::Tensor of_cpu = cpu.get_state();
+  const at::Tensor of_device = device.get_state();
+  draw(device);
+  draw(cpu);
+  at::Generator(cpu).set_state(of_cpu);
+  at::Generator(device).set_state(of_device);
+  draw(device);
+  seed_all(6);
+  draw(device);
+  draw(cpu);
+  return found;
+}
+
+DOCTEST_TEST_CASE("the generator of a device goes along with the CPU's, as if there was one") {
+  const std::vector<GeneratorPlace> on_cpu = places(at::detail::getDefaultCPUGenerator());
+  const std::vector<GeneratorPlace> expected = {
+      {5, 0}, {5, 1}, {5, 2}, {5, 3}, {5, 4}, {5, 5}, {5, 4}, {6, 0}, {6, 1}};
+  DOCTEST_CHECK((on_cpu == expected));
+  DOCTEST_CHECK((places(at::make_generator<Philox>(99)) == expected));
+}
+
+DOCTEST_TEST_CASE("generators that stand at other places do not move one another") {
+  GeneratorPlaces places;
+  const at::Generator cpu = at::detail::getDefaultCPUGenerator();
+  at::Generator(cpu).set_current_seed(5);
+  const at::Generator device = at::make_generator<Philox>(6);
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    DOCTEST_CHECK((places.find(device, true) == GeneratorPlace{6, i}));
+    places.move_on(device, true);
+  }
+  DOCTEST_CHECK((places.find(cpu, true) == GeneratorPlace{5, 0}));
+}
+
+DOCTEST_TEST_CASE("a generator too far behind its seed to be counted has a place of its own") {
+  GeneratorPlaces places;
+  const at::Generator own = at::detail::createCPUGenerator(5);
+  auto* impl = own.get<at::CPUGeneratorImpl>();
+  for (std::uint64_t i = 0; i < kFarthestSeek; ++i) impl->random();
+  DOCTEST_CHECK((places.find(own, false) == GeneratorPlace{5, kFarthestSeek}));
+  places.move_on(own, false);
+  const auto far = places.find(own, false);
+  const at::Tensor state = own.get_state();
+  places.move_on(own, false);
+  DOCTEST_CHECK((places.find(own, false) != far));
+  at::Generator(own).set_state(state);
+  GeneratorPlaces others;
+  DOCTEST_CHECK((others.find(own, false) == far));
 }
 
 DOCTEST_TEST_CASE("host draws keep gradients where the operator has one") {
   const at::Tensor x = at::ones({64}).set_requires_grad(true);
+  at::manual_seed(42);
   record(host_options(), [&] { at::dropout(x, 0.5, true).sum().backward(); });
   DOCTEST_CHECK(
       same_bits(x.grad(), on_host([&] { return at::dropout(at::ones({64}), 0.5, true); })));
   const at::Tensor y = at::ones({64}).set_requires_grad(true);
+  at::manual_seed(42);
   record(host_options(), [&] { std::get<0>(at::native_dropout(y, 0.5, true)).sum().backward(); });
   DOCTEST_CHECK(same_bits(y.grad(), x.grad()));
 }

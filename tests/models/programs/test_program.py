@@ -245,7 +245,8 @@ class Run(Program):
         import sys
         import torch
         other = sys.argv[1] == "1"
-        torch.manual_seed(int(other))
+        torch.manual_seed(int(sys.argv[2]))
+        torch.rand(8 if other else 4)  # a device takes another number of its generator
         model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Dropout(), torch.nn.Linear(16, 1))
         optimizer = torch.optim.AdamW(model.parameters(), foreach=other)
         for _ in range(2):
@@ -259,19 +260,79 @@ class Run(Program):
 
     def test_two_devices_draw_the_same_numbers_and_make_a_step_in_two_ways(self):
         program = [sys.executable, str(self.write(self.ON_TWO_DEVICES))]
-        fields = {"program": {"command": program}, "preset": "cross-device", "disable_dropout": False,
-                  "runs": [{"name": "one", "program": {"command": [*program, "0"]}},
-                           {"name": "other", "program": {"command": [*program, "1"]}}]}
-        self.write_config(fields)
+        rules = [{"match": {"operator": "aten::rand"}, "policy": "ignore"}]
+
+        def fields_for(seed, **more):
+            return {"program": {"command": program}, "preset": "cross-device", "disable_dropout": False,
+                    "compare": {"rules": rules, "unmatched": "policy"},
+                    "runs": [{"name": "one", "program": {"command": [*program, "0", "0"]}},
+                             {"name": "other", "program": {"command": [*program, "1", seed]}}], **more}
+
+        self.write_config(fields_for("0"))
         shown = self.tool("run", "-c", "config.json")
         self.assertEqual(shown.code, 0, shown.stdout + shown.stderr)
         self.assertRegex(shown.stdout, r"random +\d+ operators drew from host \(seed 0\)")
         self.assertIn("of an optimizer's step what it leaves", shown.stdout)
-        self.write_config({**fields, "rng": "device"})
+        self.write_config(fields_for("0", rng="device"))
         shown = self.tool("run", "-c", "config.json")
         self.assertEqual(shown.code, 1)
-        self.assertIn("the generators started apart (seed 0 against 1)", shown.stdout)
-        self.assertNotIn("--set /rng=host", shown.stdout)  # on one device it would hide that they were seeded otherwise
+        self.assertIn("it drew 4 against 8 numbers", shown.stdout)
+        self.assertIn("--set /rng=host", shown.stdout)
+        for rng in "device", "host":  # which follows the seeds of the program
+            self.write_config(fields_for("1", rng=rng))
+            shown = self.tool("run", "-c", "config.json")
+            self.assertEqual(shown.code, 1, shown.stdout + shown.stderr)
+            self.assertIn("the generators started apart (seed 0 against 1)", shown.stdout)
+            self.assertNotIn("--set /rng=host", shown.stdout)
+
+    # What each prints has to be the same, however often it sets its generators back.
+    SETS_BACK = """
+        import sys
+        import torch
+        from torch.utils.checkpoint import checkpoint
+        again = sys.argv[1] == "1"
+        torch.manual_seed(5)
+        layers = torch.nn.ModuleList(torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Dropout()) for _ in range(3))
+
+        def digest(tensors):
+            return [tensor.detach().double().pow(3).sum().item() for tensor in tensors]
+
+        for step in range(2):
+            x = torch.randn(4, 8, requires_grad=True)
+            out = x
+            for layer in layers:
+                out = checkpoint(layer, out, use_reentrant=step == 0) if again else layer(out)
+            out.sum().backward()
+            print("gradients", digest([x.grad] + [p.grad for p in layers.parameters()]))
+
+        own = torch.Generator().manual_seed(9)
+        for epoch in range(2):
+            torch.manual_seed(7)
+            state = torch.get_rng_state()
+            before = torch.nn.functional.dropout(torch.ones(64)), torch.randn(3, generator=own), torch.randperm(9)
+            if again:
+                with torch.random.fork_rng():
+                    torch.manual_seed(3 + epoch)
+                    torch.rand(10)
+                here = torch.get_rng_state()
+                torch.set_rng_state(state)
+                own.manual_seed(9)
+                after = torch.nn.functional.dropout(torch.ones(64)), torch.randn(3, generator=own), torch.randperm(9)
+                assert all(map(torch.equal, before, after))
+                torch.set_rng_state(here)
+            own.manual_seed(9)
+            print("epoch", digest(before), digest([torch.rand(4)]))
+    """
+
+    def test_generators_that_a_program_sets_back_have_the_numbers_of_the_host_again(self):
+        program = self.write(self.SETS_BACK)
+        printed = []
+        for again in "01":
+            done = self.tool("exec", "--rng", "host", "-o", f"dump-{again}", "--", sys.executable, str(program), again)
+            self.assertEqual(done.code, 0, done.stderr)
+            printed.append(done.stdout.splitlines())
+        self.assertEqual(printed[0], printed[1])
+        self.assertEqual(len(set(printed[0])), 3, printed[0])  # the epochs are alike, the steps are not
 
     def test_threads_that_pin_batches_take_them_as_they_come(self):
         """As the one of a loader does, which needs a device."""

@@ -34,8 +34,8 @@ def tool(folder, *arguments):
                           cwd=folder, timeout=280)
 
 
-def record(folder, what, file="checkpoint.pt", dump=None):
-    done = tool(folder, "exec", "--checkpoints", "-o", dump or what, "--", *command(folder, what, file))
+def record(folder, what, file="checkpoint.pt", dump=None, *more):
+    done = tool(folder, "exec", "--checkpoints", *more, "-o", dump or what, "--", *command(folder, what, file))
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -81,6 +81,11 @@ class Resumed(ToolTest):
         self.assertEqual(len(self.states), 11)
         # What GradScaler makes in its first step.
         self.assertEqual(report["resume"]["first_calls"], 2)
+
+    def test_numbers_of_the_host_are_those_of_the_state_that_was_saved(self):
+        for what in "whole", "nothing":
+            record(self.dumps, what, "host.pt", f"host-{what}", "--rng", "host")
+        self.compare("host-nothing", 0, "host-whole")
 
     def test_parameters(self):
         self.parts("parameters", "parameters", "not loaded")
