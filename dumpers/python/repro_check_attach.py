@@ -49,6 +49,8 @@ def begin_here(settings):
         import torch  # noqa: F401 (its hook makes the recording)
 
         _hook_imports()
+    if recording.failure is None:
+        recording.stop_counting = guarded(recording.seeds.count_here)() or bool
     return recording
 
 
@@ -334,6 +336,7 @@ class _Recording:
         self.directory = os.path.join(plan["directory"], str(self.process))
         self.failure = None
         self.ended = False
+        self.stop_counting = bool  # which does nothing; begin_here() counts for a part of the process alone
         self.ranks.begin()
         self.optimizers.begin()
         self.numbers = {}  # id of a module -> its number
@@ -432,6 +435,7 @@ class _Recording:
             return
         if self.checkpoints is not None:
             guarded(self.checkpoints.at_end)()
+        self.stop_counting()
         self.ended = True
         if self.failure is None:
             for name, text in guarded(self.seeds.take_facts)() or ():

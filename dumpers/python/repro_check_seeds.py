@@ -128,6 +128,23 @@ def _count_unpinned(module):
         setattr(module, name, _noting(module, name, _note_asked))
 
 
+def count_here():
+    """Counts what no seed pins in a part of a process; what is returned ends that, with the modules as they were."""
+    kept = [(sys.modules[name], asked, getattr(sys.modules[name], asked))
+            for name, all_asked in _UNPINNED.items() if name in sys.modules for asked in all_asked]
+    for module in {id(module): module for module, _, _ in kept}.values():
+        _count_unpinned(module)
+    if hasattr(sys.modules.get("random"), "_urandom"):
+        kept.append((sys.modules["random"], "_urandom", sys.modules["random"]._urandom))
+        sys.modules["random"]._urandom = os.urandom
+
+    def stop():
+        for module, name, original in kept:
+            setattr(module, name, original)
+
+    return stop
+
+
 def _note_settings(module, *names):
     """Has calls of functions of `module` that set something noted, with the line of the program."""
     for name in names:

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """`repro_check.record` and `repro_check.compare`: what runs in this process, recorded and compared."""
 import os
+import random
 import subprocess
 import sys
 import tempfile
 import textwrap
+import time
 import unittest
 from pathlib import Path
 
@@ -106,6 +108,22 @@ class InProcess(unittest.TestCase):
         self.assertIn("DIVERGED", entropy.text)
         self.assertIn("test_in_process.py", entropy.text)
         self.assertIn("ULP", entropy.text)  # from the second pair
+        lines = Path(__file__).read_text().splitlines()
+        line = next(number for number, text in enumerate(lines, 1) if "urandom(8)" in text)
+        self.assertIn(f"it took from os.urandom (1 call, first at test_in_process.py:{line})",
+                      " ".join(entropy.text.split()))
+
+    def test_what_no_seed_pins_is_counted_in_the_block_alone(self):
+        before = os.urandom, time.time, random._urandom
+        time.time()
+        for name in "AB":
+            with repro_check.record(self.folder / name):
+                torch.full((2,), time.time()).mul(random.SystemRandom().random())
+            self.assertEqual((os.urandom, time.time, random._urandom), before)
+        asked = repro_check.open(self.folder / "B").manifest["environment"]
+        unpinned = {fact["name"]: fact["value"] for fact in asked if fact["name"].startswith("unpinned.")}
+        self.assertEqual({name: value.split(",")[0] for name, value in unpinned.items()},
+                         {"unpinned.time.time": "1 call", "unpinned.random.SystemRandom": "1 call"})
 
     def test_the_assertion_takes_a_function(self):
         assert_reproducible(train)
