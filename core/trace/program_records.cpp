@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/trace/program_records.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <limits>
+#include <utility>
 #include <variant>
 
 #include "core/tensor/dtype.h"
@@ -27,6 +30,22 @@ std::optional<double> number_in(const OpRecord& record, const Value& value) {
   const auto* slot = std::get_if<TensorSlot>(&value.data);
   if (slot == nullptr || slot->index >= record.tensors.size()) return std::nullopt;
   return only_element(record.tensors[slot->index]);
+}
+
+std::string with_root(std::string text, const RootNames& names) {
+  if (names.empty()) return text;
+  for (auto mark = text.find(kLaneMark); mark != std::string::npos;
+       mark = text.find(kLaneMark, mark + 1)) {
+    const std::size_t before = text.find_last_of(".:", mark);
+    const std::size_t begin = before == std::string::npos ? 0 : before + 1;
+    const std::size_t end = std::min(text.find('.', mark), text.size());
+    const auto name = names.find(std::string_view(text).substr(begin, end - begin));
+    if (name == names.end()) continue;
+    // The first root that the main thread calls has no name: what is below it begins the path.
+    const bool takes_dot = name->second.empty() && end < text.size();
+    return text.replace(begin, end - begin + (takes_dot ? 1 : 0), name->second);
+  }
+  return text;
 }
 
 double sketch_distance(std::span<const double> baseline, std::span<const double> candidate) {

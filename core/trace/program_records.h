@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
+#include <map>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <variant>
@@ -143,6 +146,14 @@ inline constexpr std::string_view kUnwrapped = "distributed.unwrapped.";
 inline constexpr std::string_view kNoSync = "distributed.no_sync";
 /// What worker processes of data loaders do was recorded.
 inline constexpr std::string_view kWorkers = "data.workers";
+
+/// Behind the class, before the lane, in the name of a root module that the main thread does not
+/// call: `Linear@main:0`.
+inline constexpr char kLaneMark = '@';
+/// What such roots are called once all lanes that call them are known, by their names until then.
+using RootNames = std::map<std::string, std::string, std::less<>>;
+/// The path of a module, or the name of a tensor of one, with its root named so.
+std::string with_root(std::string text, const RootNames& names);
 
 inline bool is_named_values(const OpHead& record) {
   return record.op && record.op->name.starts_with(kNamedPrefix);

@@ -86,7 +86,7 @@ static_assert(std::endian::native == std::endian::little, "the journal is little
 inline constexpr std::array<char, 8> kMagic{'R', 'C', 'J', 'O', 'U', 'R', 'N', '\n'};
 /// Raised by every change to what an entry's bytes mean. A journal of another version is refused:
 /// what recorded it reads it.
-inline constexpr std::uint32_t kJournalVersion = 5;
+inline constexpr std::uint32_t kJournalVersion = 6;
 
 struct FileHeader {
   std::array<char, 8> magic = kMagic;
@@ -110,6 +110,7 @@ enum class EntryKind : std::uint32_t {
   kBegun = 11,      ///< the bytes of a manifest, as far as it is known
   kReference = 12,  ///< index digest of the dump referred to, the bytes of its run's name
   kSlice = 13,      ///< SliceRow
+  kRoots = 14,      ///< core::RootNames of all texts, each name with a null behind it
 };
 
 /// Before every payload. The checksum covers all that follows it: length, kind and payload. No kind

@@ -42,6 +42,10 @@ JournalReader::JournalReader(const std::filesystem::path& file)
   if (!S_ISREG(status.st_mode)) throw unreadable(path_, EINVAL);
   file_size_ = static_cast<std::uint64_t>(status.st_size);
   check_header();
+  share_anew();
+}
+
+void JournalReader::share_anew() {
   constexpr std::uint64_t kMany = 4096;
   expect_shared(kMany, kMany);
 }
@@ -118,6 +122,23 @@ std::string text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
+/// Of pairs that each have a null behind them.
+core::RootNames root_names(std::string_view pairs) {
+  core::RootNames names;
+  const auto take = [&] {
+    const std::size_t end = pairs.find('\0');
+    if (end == std::string_view::npos) nonsense("holds no pairs of names");
+    std::string name(pairs.substr(0, end));
+    pairs.remove_prefix(end + 1);
+    return name;
+  };
+  while (!pairs.empty()) {
+    std::string until_now = take();
+    names.insert_or_assign(std::move(until_now), take());
+  }
+  return names;
+}
+
 /// The row that the payload begins with, which is taken off.
 template <typename Row>
 Row take_row(std::span<const std::byte>& payload) {
@@ -154,6 +175,22 @@ std::vector<Word> words_of(std::span<const std::byte> payload) {
 }
 
 }  // namespace
+
+void JournalReader::define_text(std::string_view text) {
+  const std::string named = core::with_root(std::string(text), roots_);
+  tables_.text_bytes.insert(tables_.text_bytes.end(), named.begin(), named.end());
+  tables_.text_offsets.push_back(tables_.text_bytes.size());
+}
+
+void JournalReader::name_roots(core::RootNames names) {
+  roots_ = std::move(names);
+  const auto bytes = std::exchange(tables_.text_bytes, {});
+  const auto offsets = std::exchange(tables_.text_offsets, {0, 0});
+  for (std::size_t number = 1; number + 1 < offsets.size(); ++number) {
+    define_text({bytes.data() + offsets[number], bytes.data() + offsets[number + 1]});
+  }
+  share_anew();
+}
 
 void JournalReader::define_site(std::span<const std::byte> payload) {
   auto site = take_row<SiteRow>(payload);
@@ -245,10 +282,7 @@ std::optional<Event> JournalReader::take(const Entry& entry) {
   std::span<const std::byte> payload = entry.payload;
   switch (entry.kind) {
     case EntryKind::kText:
-      tables_.text_bytes.insert(tables_.text_bytes.end(),
-                                reinterpret_cast<const char*>(payload.data()),
-                                reinterpret_cast<const char*>(payload.data() + payload.size()));
-      tables_.text_offsets.push_back(tables_.text_bytes.size());
+      define_text(text_of(payload));
       return std::nullopt;
     case EntryKind::kSizes:
       while (!payload.empty()) tables_.dims.push_back(take_row<std::int64_t>(payload));
@@ -283,6 +317,9 @@ std::optional<Event> JournalReader::take(const Entry& entry) {
       const auto digest = take_row<core::Digest>(payload);
       return core::TraceReference{text_of(payload), digest};
     }
+    case EntryKind::kRoots:
+      if (roots_.empty()) name_roots(root_names(text_of(payload)));
+      return std::nullopt;
     case EntryKind::kFinished:
       return Finished{text_of(payload)};
   }

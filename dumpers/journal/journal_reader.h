@@ -8,11 +8,13 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/system/file_descriptor.h"
 #include "core/tensor/tensor_record.h"
 #include "core/trace/op_record.h"
+#include "core/trace/program_records.h"
 #include "dumpers/journal/entry.h"
 #include "dumpers/journal/row_decoder.h"
 #include "dumpers/journal/rows.h"
@@ -39,6 +41,11 @@ class JournalReader final : private RowDecoder {
   /// What the definitions read so far come to.
   [[nodiscard]] const SharedTables& tables() const noexcept { return tables_; }
 
+  /// Names that roots of modules have in what was read, and in what is read from here on: for one
+  /// that begins, those that another one of the same file has found.
+  void name_roots(core::RootNames names);
+  [[nodiscard]] const core::RootNames& roots() const noexcept { return roots_; }
+
   /// Reads the record at an offset that begin() has said.
   /// @throws core::Error{kDumpDamaged} when it is no longer there
   core::OpRecord record_at(std::uint64_t offset);
@@ -55,6 +62,9 @@ class JournalReader final : private RowDecoder {
   void check_header();
   /// The bytes at the current position, or fewer where the file ends.
   std::span<const std::byte> peek(std::size_t size);
+  /// Operators and sites that records share, which were read before, are made anew.
+  void share_anew();
+  void define_text(std::string_view text);
   void define_site(std::span<const std::byte> payload);
   void define_form(std::span<const std::byte> payload);
   void take_words(std::span<const std::byte> payload);
@@ -75,6 +85,7 @@ class JournalReader final : private RowDecoder {
   bool ended_ = false;
   std::uint64_t begin_ = 0;
   std::uint64_t end_ = 0;
+  core::RootNames roots_;
   std::vector<std::vector<Word>> forms_;
   std::vector<std::uint64_t> words_;  ///< of a call, two in each
   std::size_t word_count_ = 0;

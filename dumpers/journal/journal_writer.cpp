@@ -512,6 +512,14 @@ void JournalWriter::sliced(const SlicedContent& content) {
   put();
 }
 
+void JournalWriter::roots(const core::RootNames& names) {
+  std::string pairs;
+  for (const auto& [until_now, name] : names) {
+    pairs.append(until_now).append(1, '\0').append(name).append(1, '\0');
+  }
+  text(EntryKind::kRoots, pairs);
+}
+
 namespace {
 
 constexpr std::uint64_t kPage = 4096;

@@ -22,6 +22,7 @@
 #include "core/tensor/content.h"
 #include "core/trace/dump.h"
 #include "core/trace/op_record.h"
+#include "core/trace/program_records.h"
 #include "core/trace/run_manifest.h"
 #include "dumpers/journal/entry.h"
 
@@ -98,6 +99,8 @@ class JournalWriter {
   void refers(const core::TraceReference& dump);
   /// Notes that of a content only a slice is kept, behind the content that the slice is.
   void sliced(const SlicedContent& content);
+  /// Names that roots of modules have in all that was appended.
+  void roots(const core::RootNames& names);
   /// What is known of the run before its first operator.
   void begun(std::string_view manifest) { text(EntryKind::kBegun, manifest); }
   /// The last entry: the recording is whole.
@@ -241,6 +244,9 @@ class JournalSink final : public core::DumpSink {
   bool put_content(const core::ContentKey& key, const core::ContentBytes& bytes) override;
   void append(const core::OpRecord& record) override { journal_.append(record); }
   void fail(const std::string& message) override;
+
+  /// As JournalWriter::roots().
+  void name_roots(const core::RootNames& names) { journal_.roots(names); }
 
   /// For a forked child, which never calls anything else of it: without it the recording would
   /// count as being written as long as the child lives.

@@ -141,6 +141,7 @@ class Recording {
     manifest_.seconds = std::chrono::duration<double>(Clock::now() - begun_).count();
     if (!counts.accelerator.empty()) manifest_.device = counts.accelerator;
     settle_settings();
+    settle_roots();
     summarise(counts);
     sink_->finish(manifest_);
   }
@@ -161,6 +162,10 @@ class Recording {
       manifest_.named_tensors.push_back(
           {kind, record.slot, record.dtype, record.shape, record.digest});
     }
+  }
+
+  void name_root(const std::string& until_now, const std::string& name) {
+    roots_.insert_or_assign(until_now, name);
   }
 
   /// In a child that was forked.
@@ -259,6 +264,14 @@ class Recording {
     }
   }
 
+  void settle_roots() {
+    if (roots_.empty()) return;
+    sink_->name_roots(roots_);
+    for (core::NamedTensor& tensor : manifest_.named_tensors) {
+      tensor.name = core::with_root(std::move(tensor.name), roots_);
+    }
+  }
+
   /// A step whose operators are not recorded, on the calling thread.
   struct HiddenStep {
     bool had_key = false;
@@ -294,6 +307,7 @@ class Recording {
   std::set<std::string> worker_warnings_;
   std::uint64_t unseen_workers_ = 0;  ///< batches
   std::map<std::string, core::NamedTensorKind> named_;
+  core::RootNames roots_;
   ProgramSites sites_;
   std::optional<capture::Capture> capture_;
   std::optional<capture::Capture::Scope> scope_;
@@ -572,6 +586,10 @@ void repro_check_name(void* tensor, const char* name, int kind) {
   when_active([&](capture::Capture&) {
     recording()->name(borrowed(tensor), name, static_cast<core::NamedTensorKind>(kind));
   });
+}
+
+void repro_check_name_root(const char* until_now, const char* name) {
+  when_active([&](capture::Capture&) { recording()->name_root(until_now, name); });
 }
 
 void repro_check_values(const char* record,

@@ -77,6 +77,9 @@ int repro_check_exclude(int excluded);
 /// @param kind    0 = input, 1 = parameter, 2 = buffer
 void repro_check_name(void* tensor, const char* name, int kind);
 
+/// What a root module is called, which had another name in all that was recorded.
+void repro_check_name_root(const char* until_now, const char* name);
+
 /// Appends a record of named values that no operator made.
 /// @param names    one after the other, each with a null behind it
 /// @param tensors  addresses of their TensorImpl; null at a place: the number stands there instead

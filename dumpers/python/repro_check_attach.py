@@ -257,6 +257,15 @@ def _unwrapped(path):
     return path.replace("_orig_mod.", "").replace("_fsdp_wrapped_module.", "")
 
 
+_MAIN_LANE = "main"
+
+
+def _place_of_lane(lane):
+    """In the order in which lanes were made, each behind the one that made it: `main.2` is before `main.10`."""
+    parts = lane.split(".")
+    return parts[0] != _MAIN_LANE, [int(part) if part.isdigit() else -1 for part in parts], lane
+
+
 _ENGINE_KEY = "TESTING_ONLY_GenericMode"
 
 
@@ -341,7 +350,9 @@ class _Recording:
         self.optimizers.begin()
         self.numbers = {}  # id of a module -> its number
         self.kept = {}  # id -> weak reference, which says when the id is free again
-        self.roots = {}  # class name of root modules, and their lane -> how many there were
+        self.roots = {}  # class name of root modules, and their lane -> how many it called
+        self.shared = {}  # number of a root module that another thread called first -> lane -> its name there
+        self.naming = _thread.RLock()
         self.names = {}  # id of a parameter -> name
         self.thread = _thread._local()  # what is so on one thread: is_unread()
         self.worker = False  # of a data loader
@@ -438,6 +449,7 @@ class _Recording:
         self.stop_counting()
         self.ended = True
         if self.failure is None:
+            guarded(self._settle_roots)()
             for name, text in guarded(self.seeds.take_facts)() or ():
                 self.probe.repro_check_fact(name.encode(), text.encode(errors="replace"))
             why = self.unlocked.repro_check_end()
@@ -456,7 +468,7 @@ class _Recording:
         self.ended = False
         self.attached = False  # loaders of its own are not told of
         self.checkpoints = None
-        self.numbers, self.kept, self.roots, self.names = {}, {}, {}, {}
+        self.numbers, self.kept, self.roots, self.shared, self.names = {}, {}, {}, {}, {}
         return True
 
     def _attach(self):
@@ -465,6 +477,7 @@ class _Recording:
         import weakref
 
         atexit.register(guarded(self.end))
+        os.register_at_fork(after_in_child=self._let_go)
         self._exit = os._exit
         os._exit = self._leave
         self.weakref = weakref
@@ -476,6 +489,9 @@ class _Recording:
         if plan.get("checkpoints"):
             guarded(self._watch_checkpoints)()
         self.attached = True
+
+    def _let_go(self):
+        self.naming = _thread.RLock()  # another thread may have held it, which a forked child has not
 
     def _watch_storages(self):
         """FSDP frees the memory of a storage and gives it other memory later, by no operator."""
@@ -554,6 +570,8 @@ class _Recording:
             if number is None:
                 number = self._number(module)
                 ranks.expects()
+            elif number in self.shared:
+                guarded(self._call_root)(number, module)
             if self.checkpoints is not None:
                 guarded(self.checkpoints.at_forward)(module)
             if ranks.enters and not self.is_unread():
@@ -578,35 +596,62 @@ class _Recording:
         return type(tensor) in (self.torch.Tensor, self.torch.nn.Parameter) and tensor.device.type != "meta"
 
     def _number(self, module):
-        guarded(self._name_root)(module)
+        with self.naming:  # a thread that calls it meanwhile, or what is below it
+            if id(module) not in self.numbers:
+                guarded(self._name_root)(module)
         return self.numbers.get(id(module))
 
-    def _name_root(self, root):
+    def _name_root(self, called):
         """Names a module that nobody knows yet, and all that are below it: of the first one of the main thread the
-        names are those of named_modules(), of others its class stands before them, and the lane that calls it first:
-        several threads do that in any order."""
-        wrapper = root if self.ranks.is_wrapper(root) else None
-        if wrapper is not None:
-            self.ranks.wraps(wrapper)
+        names are those of named_modules(), of others its class stands before them, and the lane where that is another.
+        Which of several lanes is the first to call it is decided by their race: in the end it is named by the first of
+        them in order."""
+        root, wrapped = called, self.ranks.is_wrapper(called)
+        if wrapped:
+            self.ranks.wraps(called)
             self.probe.repro_check_expect_reductions()
-            root = wrapper.module
-        lane = self.probe.repro_check_lane().decode().replace(".", ":")
-        kind = type(root).__name__ + ("" if lane == "main" else "@" + lane)
-        count = self.roots.get(kind, 0)
-        prefix = kind if count == 0 else f"{kind}#{count + 1}"
-        if lane == "main" and all("@" in other for other in self.roots):
-            prefix = ""
-        self.roots[kind] = count + 1
-        if wrapper is not None:
-            self._define(wrapper, prefix)
-        for name, module in root.named_modules():
+            root = called.module
+        lane = self._lane()
+        prefix = self._root_name(root, lane)
+        guarded(self._name_tensors)(root, prefix)
+        # What is called is the last: a thread that finds its number finds all others.
+        for name, module in reversed(list(root.named_modules())):
             self._define(module, ".".join(part for part in (prefix, name) if part))
+        if wrapped:
+            self._define(called, prefix)
+        if lane != _MAIN_LANE:
+            self.shared[self.numbers[id(called)]] = {lane: prefix}
+
+    def _name_tensors(self, root, prefix):
         for kind_number, tensors in ((1, root.named_parameters()), (2, root.named_buffers())):
             for name, tensor in tensors:
                 full = _unwrapped(f"{prefix}.{name}" if prefix else name)
                 self.names.setdefault(id(tensor), full)
                 self.name(tensor, full, kind_number)
                 self.ranks.tell_place(full, tensor)
+
+    def _lane(self):
+        return self.probe.repro_check_lane().decode()
+
+    def _root_name(self, root, lane):
+        """By the order in which the lane calls roots."""
+        kind = type(root).__name__ + ("" if lane == _MAIN_LANE else "@" + lane.replace(".", ":"))
+        count = self.roots[kind] = self.roots.get(kind, 0) + 1
+        if lane == _MAIN_LANE and sum(self.roots[other] for other in self.roots if "@" not in other) == 1:
+            return ""
+        return kind if count == 1 else f"{kind}#{count}"
+
+    def _call_root(self, number, called):
+        lanes = self.shared[number]
+        lane = self._lane()
+        if lane not in lanes:
+            lanes[lane] = self._root_name(called.module if self.ranks.is_wrapper(called) else called, lane)
+
+    def _settle_roots(self):
+        for lanes in self.shared.values():
+            until_now, name = next(iter(lanes.values())), lanes[min(lanes, key=_place_of_lane)]
+            if name != until_now:
+                self.probe.repro_check_name_root(until_now.encode(), name.encode())
 
     def _define(self, module, path):
         key = id(module)

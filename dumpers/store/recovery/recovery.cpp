@@ -94,6 +94,7 @@ class Recording {
 
   /// One more than the highest index of a whole record.
   [[nodiscard]] std::uint64_t op_count() const noexcept { return offsets_.size(); }
+  [[nodiscard]] const core::RootNames& roots() const noexcept { return reader_.roots(); }
   [[nodiscard]] bool is_finished() const noexcept { return finished_.has_value(); }
 
   /// @param index  below op_count(); of one that is unfinished only its head
@@ -389,6 +390,7 @@ class Replay {
 
   void run(const fs::path& journal, const RecoveryProgress& progress) {
     journal::JournalReader reader(journal);
+    reader.name_roots(recording_.roots());
     while (std::optional<journal::Event> event = reader.next_event()) {
       std::visit(*this, *event);
       if (progress) progress(done_, recording_.op_count());

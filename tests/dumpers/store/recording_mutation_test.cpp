@@ -3,6 +3,7 @@
 // what there is.
 #include <doctest/doctest.h>
 
+#include <array>
 #include <cstring>
 #include <filesystem>
 #include <random>
@@ -94,7 +95,7 @@ struct Recording {
   std::string contents;
 };
 
-/// What a journal::JournalSink never writes: a reference, a content that lies there, and a slice.
+/// What the sample has not: names of roots, a reference, a content that lies there, and a slice.
 /// @param sizes  that the journal holds before
 std::string further_entries(const test_support::Sample& sample, std::uint64_t sizes) {
   std::string bytes;
@@ -105,6 +106,7 @@ std::string further_entries(const test_support::Sample& sample, std::uint64_t si
     entry.put_bytes(more);
     for (const std::byte byte : entry.finish()) bytes += static_cast<char>(byte);
   };
+  add(EntryKind::kRoots, std::array{'N', '@', '1', '\0', 'N', '@', '0', '\0'});
   add(EntryKind::kReference, core::Digest{1, 2}, "baseline");
   add(EntryKind::kSizes, std::int64_t{3});
   const auto dtype = [](core::Dtype of) { return static_cast<std::uint32_t>(of); };

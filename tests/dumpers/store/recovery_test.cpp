@@ -67,6 +67,30 @@ TEST_CASE("an imported journal is the dump that a direct recording would have ma
   }
 }
 
+TEST_CASE("roots of modules have the names in a dump that the recording gave them in its end") {
+  const TempDirectory directory;
+  auto sample = test_support::make_sample(3, 40);
+  for (core::OpRecord& record : sample.ops) {
+    auto site = std::make_shared<core::CallSite>();
+    site->module_path = record.index % 2 == 0 ? "Net@main:1.head" : "Net@main:0.head";
+    record.site = std::move(site);
+  }
+  {
+    journal::JournalSink sink(directory / "recording");
+    test_support::play(sink, sample);
+    sink.name_roots({{"Net@main:1", "Net@main:0"}, {"Net@main:0", ""}});
+    sink.finish(sample.manifest);
+  }
+  import_journal(directory / "recording", directory / "imported", {});
+  for (const char* place : {"recording", "imported"}) {
+    const auto source = open_partial(directory / place);
+    for (const core::OpRecord& record : sample.ops) {
+      CHECK(source->op(record.index).site->module_path ==
+            (record.index % 2 == 0 ? "Net@main:0.head" : "head"));
+    }
+  }
+}
+
 TEST_CASE("a journal that never finished, or is damaged, is not imported") {
   const TempDirectory directory;
   const auto sample = test_support::make_sample(4, 5);
