@@ -211,7 +211,8 @@ class Checkpoints:
                     self.generators.moved())
 
     def at_step(self):
-        if "step" not in self.awaited:
+        # A step before the forward pass is none of the training: the state is made by one before it is restored.
+        if "step" not in self.awaited or "forward" in self.awaited:
             return
         self.awaited.discard("step")
         self.restoring = False

@@ -34,6 +34,7 @@ class Optimizers:
 
     def begin(self):
         self._stepping = set()  # ids of optimizers that make a step
+        self._placed = set()  # ids of parameters that it has named by their place, as no module had named them
         self._inner_state = {}  # id of an optimizer -> what the step of another one inside of its own left
         self._leaders = {}  # by lane: the optimizer that has the most parameters there (weak), and how many
 
@@ -123,10 +124,11 @@ class Optimizers:
         closure = args[0] if args else kwargs.get("closure")
         has_closure, is_plain = callable(closure), self._is_plain_step(optimizer)
         is_recorded = self._recording.probe.repro_check_enter_step(is_plain and not has_closure)
-        for name, tensor in self.parameters(optimizer):
+        for name, tensor in self.named(optimizer):
             # Once all the same, for what is said of the whole program.
-            if is_recorded or id(tensor) not in self._recording.names:
-                self._recording.name(tensor, self._recording.names.setdefault(id(tensor), name), 1)
+            if is_recorded or not (id(tensor) in self._placed or id(tensor) in self._recording.names):
+                self._placed.add(id(tensor))
+                self._recording.name(tensor, name, 1)
         self._recording.ranks.tell_unwrapped(optimizer)
         if not has_closure:
             return None

@@ -14,6 +14,11 @@ from harness import ToolTest, need
 
 need("torch", "numpy")
 
+try:
+    from torch.distributed.checkpoint.state_dict import set_state_dict
+except ImportError:
+    set_state_dict = None
+
 PROGRAM = Path(__file__).resolve().parent / "resumed_training.py"
 LINES = PROGRAM.read_text().splitlines()
 FAULTS = ("nothing", "parameters", "optimizer", "count", "schedule", "scaler", "torch", "numpy", "position", "order",
@@ -186,6 +191,30 @@ for epoch in range(resumes, 3):
         torch.save(model.state_dict(), "first.pt")
 """)
         self.assertIn("generator of PyTorch not proven", self.resumed(0))
+
+    @unittest.skipIf(set_state_dict is None, "this PyTorch has no set_state_dict")
+    def test_a_state_that_a_step_of_its_own_makes_before_it_is_restored(self):
+        (self.folder / "program.py").write_text("""
+import sys, torch
+from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 1))
+optimizer = torch.optim.AdamW(model.parameters(), 0.1)
+start = 0
+if sys.argv[1] == "resume":
+    state = torch.load("third.pt")
+    set_state_dict(model, optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"])
+    start = 3
+for step in range(start, 6):
+    model(torch.full((3, 2), step + 1.0)).pow(2).mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    if step == 2:
+        states = get_state_dict(model, optimizer)
+        torch.save(dict(zip(("model", "optimizer"), states)), "third.pt")
+""")
+        shown = self.resumed(0)
+        self.assertRegex(shown, r"right: .*state of the optimizer, step count of the optimizer")
 
     def test_saved_before_the_update(self):
         (self.folder / "program.py").write_text("""
