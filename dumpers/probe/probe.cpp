@@ -337,9 +337,11 @@ at::Tensor borrowed(void* tensor) {
 
 /// What follows from the state that a step of an optimizer leaves, and is small at any level.
 capture::NamedValues numbers_of_step(const capture::NamedValues& values) {
+  // By name: two runs may give their optimizers the same parameters in another order.
+  const std::multimap<std::string_view, c10::IValue> by_name(values.begin(), values.end());
   std::vector<at::Tensor> gradients;
   std::vector<at::Tensor> parameters;
-  for (const auto& [name, value] : values) {
+  for (const auto& [name, value] : by_name) {
     if (name.starts_with(core::kGradientPrefix)) gradients.push_back(value.toTensor());
     if (name.starts_with(core::kParameterPrefix)) parameters.push_back(value.toTensor());
   }
