@@ -13,6 +13,7 @@
 #include "comparators/cause/cause.h"
 #include "comparators/report/report.h"
 #include "core/tensor/dtype.h"
+#include "core/trace/program_records.h"
 
 namespace repro_check::comparators {
 namespace {
@@ -161,7 +162,7 @@ void Observations::see(const JudgedCall& call) {
   if (findings.outcome == OpOutcome::kEqual) {
     if (!findings.inputs.empty()) {
       absorbed_.add(name);
-    } else if (!findings.arguments.empty()) {
+    } else if (!findings.arguments.empty() && !core::is_named_values(baseline)) {
       told_otherwise_.add(name);
     }
   }
