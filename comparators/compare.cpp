@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <set>
@@ -539,13 +540,38 @@ class Comparison {
   /// other epochs.
   void compare_loaders() {
     if (options_.spec.resume) return;
-    damage_in([&] {  // the walk has said so
-      const DataOrder baseline = read_data_order(baseline_);
-      report_.data = compare_data(baseline, read_data_order(candidate_));
-      for (DataFinding& finding : data_findings(baseline)) {
-        report_.warnings.push_back(std::move(finding.what));
-      }
+    report_.data = compare_data(baseline_data_, candidate_data_);
+    for (DataFinding& finding : data_findings(baseline_data_)) {
+      report_.warnings.push_back(std::move(finding.what));
+    }
+  }
+
+  /// What one recording has in another way than the other is not paired.
+  void leave_out(PairingOptions& options) {
+    damage_in([&] {  // pairing will say so
+      options.baseline.without = operators_of_hidden_steps(baseline_, candidate_);
+      options.candidate.without = operators_of_hidden_steps(candidate_, baseline_);
     });
+    note_left_out("optimizers' steps, of which the other recording has what they left", options);
+    if (options_.spec.resume || !baseline_.manifest().is_of_program()) return;
+    damage_in([&] {
+      baseline_data_ = read_data_order(baseline_);
+      candidate_data_ = read_data_order(candidate_);
+      if (!have_other_workers(baseline_data_, candidate_data_)) return;
+      PairingOptions of_loaders;
+      of_loaders.baseline.without = operators_of_loaders(baseline_);
+      of_loaders.candidate.without = operators_of_loaders(candidate_);
+      note_left_out("loaders that have other numbers of workers, whose batches are compared",
+                    of_loaders);
+      add_sorted(of_loaders.baseline.without, options.baseline.without);
+      add_sorted(of_loaders.candidate.without, options.candidate.without);
+    });
+  }
+
+  static void add_sorted(const std::vector<std::uint64_t>& more, std::vector<std::uint64_t>& to) {
+    std::vector<std::uint64_t> both;
+    std::ranges::set_union(more, to, std::back_inserter(both));
+    to = std::move(both);
   }
 
   void look_for_renames(PairingOptions& options) {
@@ -569,13 +595,14 @@ class Comparison {
                     *without_modules_ ? "baseline" : "candidate"));
   }
 
-  void note_hidden_steps(std::string_view side, std::size_t operators) {
-    if (operators == 0) return;
-    report_.warnings.push_back(
-        fmt::format("{} of the {} left out: they are of optimizers' steps, of which the other "
-                    "recording has what they left",
-                    counted(operators, "operator"),
-                    side));
+  void note_left_out(std::string_view whose, const PairingOptions& options) {
+    for (const auto& [side, operators] :
+         {std::pair{"baseline", options.baseline.without.size()},
+          std::pair{"candidate", options.candidate.without.size()}}) {
+      if (operators == 0) continue;
+      left_out_.push_back(fmt::format(
+          "{} of the {} left out: they are of {}", counted(operators, "operator"), side, whose));
+    }
   }
 
   /// False when there is nothing to walk through.
@@ -588,10 +615,7 @@ class Comparison {
       pairing_options.baseline.only = &worlds_->baseline;
       pairing_options.candidate.only = &worlds_->candidate;
     }
-    damage_in([&] {  // pairing will say so
-      pairing_options.baseline.without = operators_of_hidden_steps(baseline_, candidate_);
-      pairing_options.candidate.without = operators_of_hidden_steps(candidate_, baseline_);
-    });
+    leave_out(pairing_options);
     look_for_renames(pairing_options);
     if (!options_.spec.resume) {  // else they are of the first step of each
       report_.named_tensors = differing_named_tensors(baseline_.manifest(),
@@ -627,8 +651,7 @@ class Comparison {
     report_.alignment.left_out_candidate = pairing_.candidate.nested_left_out;
     append(rename_notes(renames_), report_.warnings);
     note_frozen();
-    note_hidden_steps("baseline", pairing_options.baseline.without.size());
-    note_hidden_steps("candidate", pairing_options.candidate.without.size());
+    append(left_out_, report_.warnings);
     report_.name_map = map_use(options_.spec.map, pairing_, renamed_tensors);
     report_.coverage.baseline_ops = pairing_.baseline.completion.size();
     report_.coverage.candidate_ops = pairing_.candidate.completion.size();
@@ -670,6 +693,9 @@ class Comparison {
   TensorJudge judge_{baseline_, candidate_, options_};
   std::optional<PairingOptions> pairing_options_;
   ModuleRenames renames_;
+  DataOrder baseline_data_;
+  DataOrder candidate_data_;
+  std::vector<std::string> left_out_;    ///< operators that are not paired, each side for a reason
   std::optional<bool> without_modules_;  ///< of the baseline, or of the candidate
   Pairing pairing_;
   std::optional<Fp64Reference> fp64_;

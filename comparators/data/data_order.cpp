@@ -172,6 +172,24 @@ DataOrder read_data_order(const core::DumpSource& dump) {
   return reader.finish();
 }
 
+bool have_other_workers(const DataOrder& baseline, const DataOrder& candidate) {
+  return std::ranges::any_of(baseline, [&](const auto& entry) {
+    const auto other = candidate.find(entry.first);
+    return other != candidate.end() && other->second.workers != entry.second.workers;
+  });
+}
+
+std::vector<std::uint64_t> operators_of_loaders(const core::DumpSource& dump) {
+  std::vector<std::uint64_t> operators;
+  for (std::uint64_t i = 0; i < dump.op_count(); ++i) {
+    const core::OpRecord head = dump.op_head(i);
+    if (head.phase == core::Phase::kData && head.op && !core::is_named_values(head)) {
+      operators.push_back(i);
+    }
+  }
+  return operators;
+}
+
 std::string loader_text(std::int64_t number, const DataLoaderTrace& loader) {
   return loader.place.empty() ? fmt::format("loader {}", number) : loader.place;
 }

@@ -98,6 +98,14 @@ class DataOrderReader {
 /// @throws core::Error{kDumpDamaged}
 DataOrder read_data_order(const core::DumpSource& dump);
 
+/// Whether a loader of both has other numbers of workers.
+bool have_other_workers(const DataOrder& baseline, const DataOrder& candidate);
+
+/// Op indices, ascending, of what loaders do before they hand out a batch: how much of it is done
+/// in the program's process, and when, depends on the number of their workers.
+/// @throws core::Error{kDumpDamaged}
+std::vector<std::uint64_t> operators_of_loaders(const core::DumpSource& dump);
+
 /// Something that is wrong with the data of one run.
 struct DataFinding {
   std::string what;

@@ -536,8 +536,10 @@ void repro_check_enter_phase(int phase) {
 }
 
 void repro_check_leave_phase(int next) {
-  when_active(
-      [&](capture::Capture&) { recording()->sites().leave_phase(static_cast<core::Phase>(next)); });
+  when_active([&](capture::Capture&) {
+    recording()->sites().leave_phase(next < 0 ? std::nullopt
+                                              : std::optional(static_cast<core::Phase>(next)));
+  });
 }
 
 int repro_check_enter_step(int plain) {

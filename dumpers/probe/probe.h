@@ -36,7 +36,7 @@ void repro_check_enter_module(std::uint32_t number);
 void repro_check_leave_module();
 
 /// What the calling thread does from here on, until it leaves that, and what it does then outside
-/// of modules; numbers as core::Phase has them.
+/// of modules, -1 = what it did before; numbers as core::Phase has them.
 void repro_check_enter_phase(int phase);
 void repro_check_leave_phase(int next);
 /// A step of an optimizer, on the thread that makes it; its record is appended before it is left.

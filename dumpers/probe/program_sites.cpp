@@ -120,9 +120,9 @@ void ProgramSites::enter_phase(core::Phase phase) {
   told().phase = phase;
 }
 
-void ProgramSites::leave_phase(core::Phase next) {
+void ProgramSites::leave_phase(std::optional<core::Phase> next) {
   told().phase.reset();
-  told().between = next;
+  if (next) told().between = *next;
 }
 
 void ProgramSites::mark_unread(bool entered) { told().unread += entered ? 1 : -1; }

@@ -42,8 +42,8 @@ class ProgramSites final : public capture::SiteProvider {
 
   /// What the calling thread does until it leaves the phase.
   void enter_phase(core::Phase phase);
-  /// @param next  of what follows outside of modules
-  void leave_phase(core::Phase next);
+  /// @param next  of what follows outside of modules; empty = what it was before
+  void leave_phase(std::optional<core::Phase> next);
 
   /// Contents of what the calling thread does are not read until it leaves that.
   void mark_unread(bool entered);

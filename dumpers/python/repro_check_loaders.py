@@ -10,7 +10,7 @@ import repro_check_attach as attach
 from repro_check_attach import guarded, leaves, tell, tell_failure, unread, unseen
 
 # As the probe numbers phases.
-_FORWARD, _DATA = 0, 4
+_AS_BEFORE, _FORWARD, _DATA = -1, 0, 4
 
 
 def on_dataloader(module):
@@ -147,6 +147,17 @@ def _watch_loaders(module):
 
     tell((module.DataLoader,), "__init__", before=note_place)
     tell((module.DataLoader,), "__iter__", note_epoch)
+    begin_pass = module.DataLoader.__iter__
+
+    @functools.wraps(begin_pass)
+    def __iter__(loader):
+        if attach.attached() is None or attach.recording.ended:
+            return begin_pass(loader)
+        # With workers the samples of the first batches are drawn here.
+        with attach.recording.phase(_DATA, _AS_BEFORE):
+            return begin_pass(loader)
+
+    module.DataLoader.__iter__ = __iter__
     cls.__init__ = __init__
     tell((cls,), "__init__", before=note_loader)
     tell((cls,), "_next_index", see_order)
