@@ -79,13 +79,18 @@ std::string inspect_divergence(const Report& report) {
 // one word.
 std::vector<std::string> given_apart(const Report& report) {
   std::vector<std::string> settings;
-  const auto add = [&](const std::string& pointer, const std::string& value) {
-    settings.push_back(fmt::format("/runs/1{}={}", pointer, value));
+  const auto add = [&](const std::string& pointer, const std::string& value, int run = 1) {
+    settings.push_back(fmt::format("/runs/{}{}={}", run, pointer, value));
   };
   const auto& baseline = report.runs[0].manifest;
   const auto& candidate = report.runs[1].manifest;
   for (const auto& suspect : comparators::suspects_of(baseline, candidate, report.differences)) {
-    if (!suspect.pointer.empty()) add(suspect.pointer, suspect.value);
+    if (suspect.pointer.empty()) continue;
+    // What the shell has cannot be given: what the candidate was given can.
+    const bool is_found = std::ranges::any_of(report.differences, [&](const auto& difference) {
+      return difference.pointer == suspect.name && difference.baseline == comparators::kAsFound;
+    });
+    add(suspect.pointer, suspect.value, is_found ? 0 : 1);
   }
   for (const auto& change :
        configs::recorded_changes(baseline.configuration, candidate.configuration)) {

@@ -8,6 +8,7 @@
 #include <array>
 #include <cmath>
 #include <cstdlib>
+#include <iterator>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -66,20 +67,37 @@ std::string_view argument_advice(const Case& c) {
   return {};
 }
 
-/// `; the program called random.Random.seed (1) at data.py:3 -> (2) at data.py:3`: otherwise in
+/// `random.Random.seed (1) at data.py:3 -> (2) at data.py:3`, of what the program set otherwise in
 /// each run.
+std::string set_at_text(const Difference& difference, const Evidence& evidence) {
+  const std::string name = difference.pointer.substr(core::kSetByProgram.size());
+  return fmt::format("{} {} -> {}",
+                     name,
+                     core::with_place(evidence.baseline.manifest(), name, difference.baseline),
+                     core::with_place(evidence.candidate.manifest(), name, difference.candidate));
+}
+
 std::string set_apart_text(const Evidence& evidence) {
   std::string text;
   for (const Difference& difference : evidence.report.differences) {
     if (!difference.pointer.starts_with(core::kSetByProgram)) continue;
-    const std::string name = difference.pointer.substr(core::kSetByProgram.size());
-    text +=
-        fmt::format("; the program called {} {} -> {}",
-                    name,
-                    core::with_place(evidence.baseline.manifest(), name, difference.baseline),
-                    core::with_place(evidence.candidate.manifest(), name, difference.candidate));
+    text += "; the program called " + set_at_text(difference, evidence);
   }
   return text;
+}
+
+/// Variables that the configuration gave the runs otherwise.
+std::vector<Suspect> given_variables(const Evidence& evidence) {
+  std::vector<Suspect> variables;
+  std::ranges::copy_if(evidence.suspects,
+                       std::back_inserter(variables),
+                       [](const Suspect& suspect) { return suspect.pointer.starts_with("/env/"); });
+  return variables;
+}
+
+std::string given_apart_text(const Evidence& evidence) {
+  const std::vector<Suspect> variables = given_variables(evidence);
+  return variables.empty() ? std::string() : "; suspect: " + suspects_text(variables, true);
 }
 
 /// `; it asked os.urandom (2 calls, first at data.py:7)`: what no seed of ours pins.
@@ -98,7 +116,8 @@ std::string unpinned_text(const core::RunManifest& manifest) {
 }  // namespace
 
 std::string of_host_text(const Evidence& evidence) {
-  return set_apart_text(evidence) + unpinned_text(evidence.baseline.manifest());
+  return set_apart_text(evidence) + given_apart_text(evidence) +
+         unpinned_text(evidence.baseline.manifest());
 }
 
 namespace {
@@ -106,6 +125,9 @@ namespace {
 std::string host_advice(const Evidence& evidence) {
   if (!set_apart_text(evidence).empty()) {
     return "give what the program seeds or sets the same value in every run";
+  }
+  if (const auto variables = given_variables(evidence); !variables.empty()) {
+    return settings_advice(variables);
   }
   return "look at what the program takes it by at this line: the order of a set or of a folder, a "
          "clock, an address, threads that end as they come, or another value of the host";
@@ -194,14 +216,28 @@ std::optional<Cause> generator_algorithm(const Case& c) {
                "set \"rng\": \"host\", or take one LibTorch for both runs");
 }
 
+/// Where the program sets their number itself; empty where it does not.
+std::string threads_advice(const Evidence& evidence) {
+  for (const Difference& difference : evidence.report.differences) {
+    if (!difference.pointer.starts_with(core::kSetByProgram) ||
+        group_of(difference) != DifferenceGroup::kThreads) {
+      continue;
+    }
+    return "let the program set it alike in both runs: " + set_at_text(difference, evidence);
+  }
+  return {};
+}
+
 std::optional<Cause> surroundings(const Case& c, DifferenceGroup group) {
   const std::vector<Suspect>& suspects = c.evidence.suspects;
   if (std::ranges::find(suspects, group, &Suspect::group) == suspects.end()) return std::nullopt;
   const std::string evidence =
       fmt::format("{}; suspect: {}", equal_inputs(c.findings), suspects_text(suspects));
   if (group == DifferenceGroup::kThreads) {
-    return Cause(CauseKind::kThreads,
-                 evidence + "; work split among other threads adds in another order");
+    Cause cause(CauseKind::kThreads,
+                evidence + "; work split among other threads adds in another order");
+    if (auto advice = threads_advice(c.evidence); !advice.empty()) cause.advice = std::move(advice);
+    return cause;
   }
   if (group == DifferenceGroup::kSettings) {
     return Cause(CauseKind::kSettings, evidence, settings_advice(suspects));
@@ -583,6 +619,10 @@ std::string measured_size(const TracedInput& input, const Evidence& evidence) {
     if (named.metrics) return ", " + extent_text(*named.metrics);
     return named.note.empty() ? std::string() : ", " + named.note;
   }
+  const std::vector<Sample>& samples = input.comparison->samples;
+  if (core::element_count(either(*input.comparison).shape) == 1 && samples.size() == 1) {
+    return fmt::format(", {} -> {}", samples.front().baseline, samples.front().candidate);
+  }
   if (input.comparison->metrics) return ", " + extent_text(*input.comparison->metrics);
   const std::string& note = input.comparison->note;
   return note.empty() ? note : ", " + note;
@@ -741,6 +781,29 @@ Cause other_tensor_cause(const TracedInput& input,
           host_advice(evidence)};
 }
 
+std::string handed_advice(const Evidence& evidence) {
+  const std::vector<Suspect> variables = given_variables(evidence);
+  return variables.empty() ? "compare what the two runs hand to the operator at this line"
+                           : settings_advice(variables);
+}
+
+/// Of lists of other lengths, or an argument that may be left out.
+Cause given_alone_cause(const TracedInput& input,
+                        const OpFindings& findings,
+                        const Evidence& evidence) {
+  const bool is_new = input.comparison->baseline.slot.empty();
+  const auto more = std::ranges::count_if(findings.inputs, [&](const TensorComparison& other) {
+    return is_given_alone(other) && other.baseline.slot.empty() == is_new;
+  });
+  return {CauseKind::kArgument,
+          fmt::format("it was given {} more in the {}: {}{}",
+                      counted(static_cast<std::uint64_t>(more), "tensor"),
+                      is_new ? "candidate" : "baseline",
+                      argument_text(input),
+                      of_host_text(evidence)),
+          handed_advice(evidence)};
+}
+
 Cause propagated_cause(const TracedInput& input, const Evidence& evidence) {
   if (!input.producer) {
     return {CauseKind::kPropagated,
@@ -810,7 +873,8 @@ Cause cause_of(const TracedInput& input, const OpFindings& findings, const Evide
     case CauseKind::kReceived:
       return {CauseKind::kReceived, given_text(input, evidence)};
     case CauseKind::kArgument:
-      return other_tensor_cause(input, findings, evidence);
+      return is_given_alone(tensor) ? given_alone_cause(input, findings, evidence)
+                                    : other_tensor_cause(input, findings, evidence);
     case CauseKind::kUninitialised:
       return {CauseKind::kUninitialised,
               evidence.baseline_writes.describe_unwritten(tensor.baseline)};
@@ -828,7 +892,7 @@ Cause cause_of(const TracedInput& input, const OpFindings& findings, const Evide
                 argument + " differs" + measured_size(input, evidence) +
                     made_by_program_text(tensor.baseline, evidence.baseline) +
                     of_host_text(evidence),
-                "compare what the two runs hand to the operator at this line"};
+                handed_advice(evidence)};
       }
       return {CauseKind::kConstant,
               argument +
@@ -876,6 +940,35 @@ Cause input_causes(const std::vector<TracedInput>& inputs,
   return cause;
 }
 
+/// What clips gradients tells by what norm, behind the operators of the same line that do it.
+std::optional<Cause> clipped_otherwise(const core::OpHead& reader, const Evidence& evidence) {
+  const std::string line = core::line_text(reader.site.get());
+  if (line.empty()) return std::nullopt;
+  for (std::uint64_t op = reader.index; op < evidence.baseline.op_count(); ++op) {
+    const core::OpRecord head = evidence.baseline.op_head(op);
+    if (head.lane != reader.lane) continue;
+    if (core::line_text(head.site.get()) != line) break;
+    if (head.op->name != core::kClipRecord) continue;
+    const auto there = counterpart_in(evidence.pairing.candidate_of, static_cast<std::int64_t>(op));
+    if (!there) break;
+    constexpr std::string_view kMaxNorm = "max_norm";
+    const auto norm_in = [](const core::OpRecord& record) {
+      const core::Value* value = core::find_argument(record, kMaxNorm);
+      return value == nullptr ? std::nullopt : core::number_in(record, *value);
+    };
+    const auto from = norm_in(evidence.baseline.op(op));
+    const auto to = norm_in(evidence.candidate.op(*there));
+    if (!from || !to || *from == *to) break;
+    return Cause(CauseKind::kArgument,
+                 fmt::format("gradients are clipped by another norm: {} {} -> {}",
+                             kMaxNorm,
+                             core::to_text({*from}),
+                             core::to_text({*to})),
+                 fmt::format("give both runs the same {}", kMaxNorm));
+  }
+  return std::nullopt;
+}
+
 /// A differing tensor input decides, whatever else differs. Rows 5 to 9.
 std::optional<Attribution> from_inputs(const OpFindings& findings,
                                        const core::OpHead& reader,
@@ -887,6 +980,9 @@ std::optional<Attribution> from_inputs(const OpFindings& findings,
   }
   Attribution result;
   result.cause = input_causes(inputs, findings, evidence);
+  if (result.cause.kind == CauseKind::kConstant) {
+    if (auto clip = clipped_otherwise(reader, evidence)) lead_with(std::move(*clip), result.cause);
+  }
   if (first_of(inputs, CauseKind::kRace) != nullptr) return result;
   const bool divergent = first_of(inputs, CauseKind::kPropagated) != nullptr;
   if (divergent || first_of(inputs, CauseKind::kAmplified) != nullptr) {

@@ -84,6 +84,12 @@ std::string unquoted(const std::string& json) {
   return quoted ? json.substr(1, json.size() - 2) : json;
 }
 
+/// Of a variable of a configuration, by its JSON text.
+std::string variable_text(const std::string& json) {
+  if (json == kAbsent) return std::string(kAsFound);
+  return json == "null" ? std::string(kAbsent) : unquoted(json);
+}
+
 std::string text(bool value) { return value ? "true" : "false"; }
 
 std::string patterns(const std::vector<std::string>& list) {
@@ -144,6 +150,19 @@ std::vector<Difference> manifest_differences(const core::RunManifest& baseline,
   std::erase_if(found, [](const Difference& one) { return one.pointer.starts_with(core::kSetAt); });
   for (const configs::SettingChange& change :
        configs::recorded_changes(baseline.configuration, candidate.configuration)) {
+    constexpr std::string_view kVariables = "/env/";
+    if (change.pointer.starts_with(kVariables)) {
+      const std::string name = "env." + change.pointer.substr(kVariables.size());
+      const bool is_read = core::environment_fact(baseline, name) != nullptr ||
+                           core::environment_fact(candidate, name) != nullptr;
+      if (is_read) continue;
+      add(name,
+          variable_text(change.baseline),
+          variable_text(change.candidate),
+          !is_cosmetic(name),
+          found);
+      continue;
+    }
     // Where one of them does not say it, nothing follows.
     if (change.pointer != "/dtype" || change.baseline == kAbsent || change.candidate == kAbsent) {
       continue;
@@ -250,7 +269,10 @@ std::vector<Suspect> configured(const core::RunManifest& baseline,
          own_words ? fmt::format("optimize_executor {} -> {}", change.baseline, change.candidate)
                    : to_text(*seen->second),
          change.pointer,
-         own_words ? change.baseline : value_of(change.pointer, seen->second->baseline)});
+         own_words ? change.baseline
+                   : value_of(change.pointer,
+                              seen->second->baseline == kAsFound ? seen->second->candidate
+                                                                 : seen->second->baseline)});
   }
   return suspects;
 }

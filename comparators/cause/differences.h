@@ -30,6 +30,9 @@ enum class DifferenceGroup {
 };
 DifferenceGroup group_of(const Difference& difference);
 
+/// The value of a variable that a run was not given: the shell's, which not every manifest tells.
+inline constexpr std::string_view kAsFound = "as found";
+
 /// What differs in the surroundings and may be why an operator gives other numbers for equal
 /// inputs.
 struct Suspect {

@@ -53,6 +53,9 @@ class Tracer {
     }
     if (!traced.changed.empty()) traced.origin = CauseKind::kUnobservedWrite;
     if (is_raced(comparison)) traced.origin = CauseKind::kRace;
+    if (is_given_alone(comparison) && traced.origin != CauseKind::kPropagated) {
+      traced.origin = CauseKind::kArgument;
+    }
     return traced;
   }
 

@@ -15,8 +15,8 @@ namespace repro_check::comparators {
 /// one whose output passed although it differs; kReceived of a collective or a message, which is
 /// recorded where it is read; kUnobservedWrite of one whose output was equal, so that something
 /// else wrote in between; kRace of another operator of another lane in each run, though both ran in
-/// both; kArgument of a tensor that both runs made alike, and one of them was given another;
-/// kInputData, kWeights; kDtypePromotion of either, where the runs had it cast; kConstant of
+/// both; kArgument of a tensor that both runs made alike, and one of them was given another, or
+/// none; kInputData, kWeights; kDtypePromotion of either, where the runs had it cast; kConstant of
 /// nothing in the trace, and nobody named it.
 struct TracedInput {
   const TensorComparison* comparison = nullptr;
@@ -32,6 +32,11 @@ struct TracedInput {
 TracedInput trace_input(const TensorComparison& comparison,
                         const core::OpHead& reader,
                         const Evidence& evidence);
+
+/// Whether one side alone was given such a tensor, as of two lists the longer one has.
+inline bool is_given_alone(const TensorComparison& comparison) {
+  return comparison.baseline.slot.empty() || comparison.candidate.slot.empty();
+}
 
 /// The record of a compared tensor: the baseline's where it has one.
 inline const core::TensorRecord& either(const TensorComparison& comparison) {

@@ -124,6 +124,34 @@ class Run(Program):
         self.assertEqual(shown.code, 0, shown.stdout[-3000:] + shown.stderr)
         self.assertIn("REPRODUCIBLE: ", shown.stdout)
 
+    def test_a_model_that_threads_share_is_named_by_the_first_of_them_in_order(self):
+        command = [sys.executable, str(self.write("""
+            import sys
+            import threading
+            import torch
+            torch.manual_seed(1)
+            models = [torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 1)) for _ in range(2)]
+            was_called = threading.Event()
+            def call(number):
+                if number != int(sys.argv[1]):
+                    was_called.wait()
+                for model in models[::-1 if number else 1]:
+                    model(torch.full((2, 4), float(number)))
+                was_called.set()
+            threads = [threading.Thread(target=call, args=(number,)) for number in range(2)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        """))]
+        self.write_config({"program": {"command": command},
+                           "runs": [{"name": name, "program": {"command": [*command, name]}} for name in "01"]})
+        shown = self.tool("exec", "-c", "config.json")
+        self.assertEqual(shown.code, 0, shown.stdout + shown.stderr)
+        listed = self.tool("inspect", "repro-check-out/1", "--list", "--format", "json").stdout
+        self.assertIn("Sequential@main:0#2.1", listed)
+        self.assertNotIn("Sequential@main:1", listed)
+
     def test_what_parts_inside_of_transforms_is_found_there(self):
         program = self.write("""
             import sys
@@ -171,6 +199,81 @@ class Run(Program):
         self.assertIn("it was given the same tensors in another order: argument `self.", first["cause"]["evidence"])
         self.assertIn("the order of a set", first["cause"]["advice"])
 
+    def test_a_longer_list_of_tensors_is_an_argument(self):
+        first = self.compare("""
+            import sys
+            import torch
+            parts = [torch.full((2,), float(i)) for i in range(4)]
+            print(torch.cat(parts[:3 + int(sys.argv[1])]).sum())
+        """)
+        self.assertEqual(first["cause"]["name"], "argument differs")
+        self.assertEqual(first["cause"]["evidence"], "it was given 1 tensor more in the candidate: argument `tensors.3`")
+
+    def test_another_norm_to_clip_by_is_named(self):
+        first = self.compare("""
+            import sys
+            import torch
+            torch.manual_seed(1)
+            model = torch.nn.Linear(4, 4)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for step in range(2):
+                model(torch.ones(3, 4)).pow(2).sum().backward()
+                torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0 - 0.5 * int(sys.argv[1]))
+                optimizer.step()
+        """)
+        self.assertEqual((first["cause"]["name"], first["source"]["line"]), ("argument differs", 9))
+        self.assertEqual(first["cause"]["evidence"], "gradients are clipped by another norm: max_norm 1.0 -> 0.5")
+
+    def test_a_variable_that_the_runs_were_given_is_a_suspect(self):
+        program = self.write("""
+            import os
+            import torch
+            print(torch.ones(3).mul(float(os.environ.get("SCALE", "1"))).sum())
+        """)
+        self.write_config({"program": {"command": [sys.executable, str(program)]},
+                           "runs": [{"name": "baseline"}, {"name": "candidate", "env": {"SCALE": "2"}}]})
+        shown = self.tool("exec", "-c", "config.json")
+        self.assertEqual(shown.code, 1, shown.stderr)
+        self.assertIn("argument `other` differs, 1 -> 2, and no recorded operator made it: the program did; "
+                      "suspect: env.SCALE as found -> 2\n", shown.stdout)
+        self.assertIn("  differ     env.SCALE as found -> 2\n", shown.stdout)
+        self.assertIn('  mend       give both runs "env": {"SCALE": "2"}\n', shown.stdout)
+        self.assertIn("""--set '/runs/0/env/SCALE="2"'""", shown.stdout)
+
+    def test_threads_that_the_program_sets_are_its_own_to_set(self):
+        first = self.compare("""
+            import sys
+            import torch
+            torch.set_num_threads(1 + int(sys.argv[1]))
+            torch.manual_seed(1)
+            print(torch.randn(1 << 22).sum())
+        """)
+        self.assertEqual(first["cause"]["name"], "threads")
+        self.assertEqual(first["cause"]["advice"], "let the program set it alike in both runs: torch.set_num_threads "
+                                                   "(1) at program.py:4 -> (2) at program.py:4")
+
+    def test_how_many_workers_load_is_no_divergence(self):
+        command = [sys.executable, str(self.write("""
+            import sys
+            import torch
+            torch.manual_seed(1)
+            data = torch.utils.data.TensorDataset(torch.arange(24.0).reshape(12, 2))
+            loader = torch.utils.data.DataLoader(data, batch_size=4, shuffle=True, num_workers=int(sys.argv[1]),
+                                                 generator=torch.Generator().manual_seed(3))
+            model = torch.nn.Linear(2, 1)
+            for epoch in range(2):
+                for x, in loader:
+                    model(x).sum().backward()
+        """))]
+        self.write_config({"program": {"command": command},
+                           "runs": [{"name": str(workers), "program": {"command": [*command, str(workers)]}}
+                                    for workers in (0, 2)]})
+        shown = self.tool("exec", "-c", "config.json")
+        self.assertEqual(shown.code, 0, shown.stdout + shown.stderr)
+        self.assertIn("REPRODUCIBLE: ", shown.stdout)
+        self.assertRegex(shown.stdout, r"\d+ operators of the candidate left out: they are of loaders that have other")
+        self.assertNotIn("took other arguments", shown.stdout)
+
     GROUPED = """
             import sys
             import torch
@@ -194,6 +297,7 @@ class Run(Program):
         config = self.write_config({"program": {"command": program}, "runs": runs})
         shown = self.tool("exec", "-c", str(config))
         self.assertEqual(shown.code, 0, shown.stdout + shown.stderr)
+        self.assertNotIn("parameters apart", shown.stdout)
 
     def test_groups_with_other_options_are_named(self):
         first = self.compare(self.GROUPED, "grouped")
