@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/run/runs.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
+#include <cstddef>
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <span>
@@ -317,10 +322,41 @@ Round record_repeats(const RunPlan& plan, Progress& progress) {
   return pair;
 }
 
+/// From 1; none where the files are equal, or are not there.
+std::optional<std::size_t> first_other_line(const std::filesystem::path& one,
+                                            const std::filesystem::path& other) {
+  std::array<std::ifstream, 2> files{std::ifstream(one), std::ifstream(other)};
+  if (!files[0] || !files[1]) return std::nullopt;
+  std::array<std::string, 2> lines;
+  for (std::size_t number = 1;; ++number) {
+    const bool more = static_cast<bool>(std::getline(files[0], lines[0]));
+    const bool other_more = static_cast<bool>(std::getline(files[1], lines[1]));
+    if (more != other_more || (more && lines[0] != lines[1])) return number;
+    if (!more) return std::nullopt;
+  }
+}
+
+/// A pass is one of operators: what programs print is not compared, and may be a time as well as a
+/// number that was computed elsewhere.
+void tell_of_printing(const std::vector<RecordingJob>& jobs, const std::vector<Report>& reports) {
+  for (std::size_t i = 0; i < reports.size(); ++i) {
+    const RecordingJob& job = jobs[i + 1];
+    if (reports[i].status != Status::kReproducible || !job.run.program) continue;
+    if (const auto line = first_other_line(jobs.front().log(), job.log())) {
+      log_info(
+          fmt::format("what the programs print is not compared, and differs: line {} of {}, {}",
+                      *line,
+                      jobs.front().log().string(),
+                      job.log().string()));
+    }
+  }
+}
+
 /// Every run is one of its own, and gets a report of its own.
 Round record_each(const RunPlan& plan, Progress& progress) {
   Round round = record_and_judge(plan.jobs, plan.options, "", {}, progress);
   if (round.failed()) return round;
+  tell_of_printing(plan.jobs, round.reports);
   std::ranges::for_each(plan.jobs, discard_aside);
   if (!plan.digests_first) return round;
   return look_closer(std::move(round), plan.jobs, plan.options, plan.window, progress);

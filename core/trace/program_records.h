@@ -25,6 +25,8 @@ inline constexpr std::string_view kNamedPrefix = "repro_check::";
 inline constexpr std::string_view kLossRecord = "repro_check::loss";
 inline constexpr std::string_view kStepRecord = "repro_check::optimizer_step";
 inline constexpr std::string_view kBatchRecord = "repro_check::batch";
+/// What a program saves, or makes numbers of Python of, where no operator has written or read it.
+inline constexpr std::string_view kReadRecord = "repro_check::read";
 /// What one of several replicas has when the first forward pass of a step begins: `input[0]`,
 /// `param.NAME`, `buffer.NAME`.
 inline constexpr std::string_view kReplicaRecord = "repro_check::replica";

@@ -580,6 +580,15 @@ void repro_check_shared(void* tensor) {
   when_active([&](capture::Capture& capture) { capture.note_shared(borrowed(tensor)); });
 }
 
+void repro_check_read(void* tensor) {
+  if (c10::impl::tls_is_dispatch_key_excluded(capture::kCaptureKey)) return;
+  when_active([&](capture::Capture& capture) {
+    const at::Tensor read = borrowed(tensor);
+    if (!capture.may_hold_untold(read)) return;
+    capture.record_values(std::string(core::kReadRecord), {{"tensor", read}}, {}, {});
+  });
+}
+
 int repro_check_exclude(int excluded) {
   const bool before = c10::impl::tls_is_dispatch_key_excluded(capture::kCaptureKey);
   c10::impl::tls_set_dispatch_key_excluded(capture::kCaptureKey, excluded != 0);

@@ -68,6 +68,11 @@ void repro_check_unseen_writes(const char* why);
 /// @param tensor  address of its TensorImpl
 void repro_check_shared(void* tensor);
 
+/// The program reads the tensor, and calls no operator for it: a record of it, where what it holds
+/// may not have been told by any.
+/// @param tensor  address of its TensorImpl
+void repro_check_read(void* tensor);
+
 /// Whether the engine's key is excluded on the calling thread from here on.
 /// @return whether it was
 int repro_check_exclude(int excluded);

@@ -75,6 +75,7 @@ _WATCHED = {
     "triton.runtime.jit": ("kernels", "on_triton"),
     "triton.runtime.autotuner": ("kernels", "on_autotuner"),
     "torch._inductor.runtime.triton_heuristics": ("kernels", "on_heuristics"),
+    "safetensors.torch": ("kernels", "on_safetensors"),
     "torch._dynamo.callback": ("compiled", "on_compiler"),
     "torch._dynamo.guards": ("compiled", "on_guards"),
     "torch._dynamo.output_graph": ("compiled", "on_compiled_graph"),

@@ -173,6 +173,15 @@ def watch_graphs(recording):
     tell((cls,), "replay", lambda *_args: recording.probe.repro_check_unseen_writes(_GRAPH_RUN))
 
 
+def on_safetensors(module):
+    def saves(tensors, *_args, **_kwargs):
+        for tensor in tensors.values():
+            attached().read(tensor)
+
+    for name in ("save", "save_file"):
+        tell((module,), name, before=saves)
+
+
 def watch_memory(recording):
     """Who has the memory of a tensor may write it at any time."""
     torch = recording.torch
@@ -188,6 +197,13 @@ def watch_memory(recording):
         if not args or type(args[0]) not in _COPIED:
             share(made)
 
+    def read(tensor, *_args, **_kwargs):
+        if not recording.ended and not recording.is_unread() and is_tensor(tensor):
+            recording.probe.repro_check_read(recording.ctypes.c_void_p(tensor._cdata))
+
+    for name in ("tolist", "__reduce_ex__"):
+        tell((torch.Tensor,), name, before=read)
+    recording.read = read
     dlpack, reductions = torch.utils.dlpack, torch.multiprocessing.reductions
     for places, after, names in (((torch.Tensor,), given, ("numpy", "share_memory_", "__dlpack__")),
                                  ((torch,), taken, ("from_numpy", "frombuffer", "as_tensor", "asarray")),

@@ -1016,6 +1016,8 @@ class Capture::OutputVisitor {
       if (given.uninitialised) given.written_by(own_index());
       return false;
     }
+    // Who reads it from here on has it from there, and it has the content from outside.
+    if (frame_.plan->lifts) capture_.tensors_.storages().find(storage).writer = own_index();
     // What ranks give one another is in what they were given, whatever the schema says.
     if (is_input && !capture_.gives_later(*frame_.plan)) return result_->aliases;
     StorageEntry& entry = capture_.tensors_.storages().find(storage);
@@ -1305,6 +1307,16 @@ void Capture::note_shared(const at::Tensor& tensor) {
   for_each_storage(tensor, [&](const c10::Storage& storage) {
     tensors_.storages().find(storage).shared = true;
   });
+}
+
+bool Capture::may_hold_untold(const at::Tensor& tensor) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  bool untold = false;
+  for_each_storage(tensor, [&](const c10::Storage& storage) {
+    const StorageEntry* entry = tensors_.storages().known(storage);
+    untold |= entry != nullptr && (entry->uninitialised || entry->foreign || entry->shared);
+  });
+  return untold;
 }
 
 void Capture::append(std::unique_ptr<Frame> frame) {

@@ -158,6 +158,9 @@ class Capture : core::Pinned {
   /// That somebody who calls no operator may write the tensor's memory from here on. On any thread.
   void note_shared(const at::Tensor& tensor);
 
+  /// Whether the tensor's memory is known, and may hold what no record tells. On any thread.
+  bool may_hold_untold(const at::Tensor& tensor);
+
   /// A process group of the program, as records of what it exchanges will have it. On any thread
   /// that a Scope covers.
   /// @param group  address of the c10d::ProcessGroup; null = known by its name alone

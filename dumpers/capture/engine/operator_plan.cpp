@@ -264,7 +264,8 @@ OperatorPlan& OperatorPlans::find(const c10::OperatorHandle& op) {
   for (ArgumentPlan& argument : fresh->arguments) {
     argument.unread = argument.unread || argument.unkept || fresh->is_launch;
   }
-  fresh->view = fresh->view || fresh->effect == StorageEffect::kMetadata;
+  fresh->lifts = schema.name() == "aten::lift_fresh";
+  fresh->view = (fresh->view && !fresh->lifts) || fresh->effect == StorageEffect::kMetadata;
   fresh->host_draw = host_draw_of(schema.name(), *fresh);
   fresh->composite = op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
   fresh->matches_include = include_.empty() || matches(include_, *fresh);

@@ -149,6 +149,7 @@ struct OperatorPlan {
   bool is_marker = false;      ///< of a profiler, and of no computation
   bool is_launch = false;      ///< of a kernel, which writes what it likes of what it is given
   bool view = false;           ///< only shows its argument in another shape
+  bool lifts = false;          ///< hands out what `torch.tensor` has filled with a list
   Exchange exchange = Exchange::kNone;
   int group_argument = -1;  ///< of an exchange: the process group, or its name
   bool waits = false;       ///< for a collective that was made before, which gives its argument

@@ -392,6 +392,11 @@ StorageEntry& StorageTable::find(const c10::Storage& storage) {
   return *last_entry_;
 }
 
+const StorageEntry* StorageTable::known(const c10::Storage& storage) const {
+  const auto found = entries_.find(storage.unsafeGetStorageImpl());
+  return found == entries_.end() ? nullptr : &found->second;
+}
+
 StorageTable::Place StorageTable::insert(const c10::Storage& storage) {
   forget_dead();
   const c10::StorageImpl* impl = storage.unsafeGetStorageImpl();

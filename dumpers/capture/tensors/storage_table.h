@@ -186,6 +186,8 @@ class StorageTable {
  public:
   /// The entry of a storage, made when it is new.
   StorageEntry& find(const c10::Storage& storage);
+  /// The entry of a storage that has one, else null.
+  [[nodiscard]] const StorageEntry* known(const c10::Storage& storage) const;
   /// Operators were not seen: whatever the storages hold, somebody else has written it.
   void forget_contents();
   /// Number the next new storage will get.

@@ -2,6 +2,7 @@
 // Who wrote what: in-place operators, views, aliases, reused memory, uninitialised content.
 #include <torch/library.h>
 
+#include <algorithm>
 #include <set>
 #include <vector>
 
@@ -330,6 +331,37 @@ DOCTEST_TEST_CASE("who asks for the form of memory alone does not take it for wr
   }
   DOCTEST_CHECK(output(sink.only("aten::detach"), "0").state == ContentState::kUninitialised);
   DOCTEST_CHECK(input(sink.only("aten::neg"), "self").state == ContentState::kHashed);
+}
+
+DOCTEST_TEST_CASE("what is lifted has been filled, and is read there") {
+  CaptureOptions options = top();
+  options.unseen_writes = true;
+  const Trace sink = record(options, [] {
+    const at::Tensor x = at::empty({3});  // as `torch.tensor` makes it
+    std::fill_n(static_cast<float*>(x.data_ptr()), 3, 1.0F);
+    at::lift_fresh(x).detach();
+  });
+  DOCTEST_CHECK(input(sink.only("aten::lift_fresh"), "self").digest == digest_of(at::ones({3})));
+  const core::TensorRecord& shown = input(sink.only("aten::detach"), "self");
+  DOCTEST_CHECK(shown.producer == static_cast<std::int64_t>(sink.only("aten::lift_fresh").index));
+  DOCTEST_CHECK(shown.digest == digest_of(at::ones({3})));
+}
+
+DOCTEST_TEST_CASE("what is written past all operators may hold what no record tells") {
+  MemorySink sink;
+  CaptureOptions options = top();
+  options.unseen_writes = true;
+  Capture capture(options, sink, nullptr);
+  const Capture::Scope scope(capture);
+  const at::Tensor made = at::empty({3});
+  const at::Tensor computed = at::ones({3});
+  const at::Tensor shared = at::zeros({3});
+  capture.note_shared(shared);
+  DOCTEST_CHECK(capture.may_hold_untold(made));
+  DOCTEST_CHECK(capture.may_hold_untold(shared));
+  DOCTEST_CHECK(!capture.may_hold_untold(computed));
+  at::neg(made);
+  DOCTEST_CHECK(!capture.may_hold_untold(made));
 }
 
 DOCTEST_TEST_CASE("weights packed from memory that nobody has written are not written either") {

@@ -487,6 +487,39 @@ class Run(Program):
         self.assertEqual((first["relation"], first["cause"]["name"]), ("origin", "uninitialised memory"))
         self.assertIn("has been written in part alone, last by op", first["cause"]["evidence"])
 
+    def test_a_pass_says_where_programs_print_otherwise(self):
+        program = self.write("""
+            import sys
+            import torch
+            print(torch.ones(2).sum())
+            print("of run", sys.argv[1])
+        """)
+        command = [sys.executable, str(program)]
+        self.write_config({"program": {"command": command},
+                           "runs": [{"name": name, "program": {"command": [*command, number]}}
+                                    for name, number in (("one", "1"), ("two", "1"), ("three", "3"))]})
+        shown = self.tool("exec", "-c", "config.json")
+        self.assertEqual(shown.code, 0, shown.stdout + shown.stderr)
+        self.assertRegex(shown.stderr, r"not compared, and differs: line 2 of \S*one\.log, \S*three\.log")
+        self.assertNotIn("two.log", shown.stderr)
+
+    def test_memory_that_no_operator_reads_is_compared_where_it_is_saved_or_listed(self):
+        programs = {
+            "aten::lift_fresh": "print(torch.tensor([0.0, float(sys.argv[1])]).shape)",
+            "repro_check::read": """memory = torch.empty(2)
+memory.numpy()[:] = float(sys.argv[1])
+{}""",
+        }
+        reads = ("print(memory.tolist())", "torch.save({'memory': [memory]}, 'saved.pt')",
+                 "model = torch.nn.Linear(2, 1, bias=False); model.weight.data = memory.view(1, 2)\n"
+                 "pickle.dump(model.state_dict(), open('saved.pickle', 'wb'))",
+                 "torch.save(torch.frombuffer(bytearray(sys.argv[1].encode()), dtype=torch.uint8), 'saved.pt')")
+        for operator, text in programs.items():
+            for read in reads if "{}" in text else [""]:
+                with self.subTest(operator=operator, read=read):
+                    first = self.compare("import pickle, sys, torch\n" + text.replace("{}", read))
+                    self.assertEqual(first["key"]["operator"], operator)
+
     def test_a_generator_of_its_own_that_is_seeded_otherwise(self):
         first = self.compare("""
             import random
