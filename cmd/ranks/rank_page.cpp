@@ -78,6 +78,7 @@ Json map_json(const comparators::RankReads& reads,
               : std::span<const PartingRun>();
     const char* state = !rank.state.is_read()               ? "cannot be read"
                         : !rank.state.last_operator.empty() ? "was cut short"
+                        : !rank.state.raised.empty()        ? "ended by an exception"
                                                             : "";
     rows[number] = {{"rank", number},
                     {"dump", json_text(rank.state.recording.location)},

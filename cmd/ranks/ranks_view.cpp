@@ -52,6 +52,7 @@ constexpr std::array kLines{
     ViewLine{"unread", "rank {rank}: {message}", "unread_ranks"},
     ViewLine{
         "cut short", "rank {rank}: {steps:step}, the last operator was {last_operator}", "stopped"},
+    ViewLine{"raised", "rank {rank}: {steps:step}, then {raised}", "raised"},
     ViewLine{"compared", "{ranks_read:rank}, {steps:step}: {tallies}"},
     ViewLine{
         "sharded", "{:tensor} that one rank alone holds: nothing to compare them with", "alone"},
@@ -135,7 +136,7 @@ const char* status_of(const RanksReport& report) {
 Json only(const Json& ranks, const char* member) {
   Json list = Json::array();
   for (const Json& rank : ranks) {
-    if (!rank[member].is_null()) list.push_back(rank);
+    if (rank.contains(member) && !rank[member].is_null()) list.push_back(rank);
   }
   return list;
 }
@@ -292,6 +293,7 @@ std::string text_of(Json document, const RanksReport& report) {
   document["tallies"] = tallies(report);
   document["unread_ranks"] = only(document["ranks"], "message");
   document["stopped"] = only(document["ranks"], "last_operator");
+  document["raised"] = only(document["ranks"], "raised");
   document["ranks_read"] = document["ranks"].size() - document["unread_ranks"].size();
   if (!report.set_aside.empty()) {
     document["not_judged"] = {{"count", report.set_aside.size()}};

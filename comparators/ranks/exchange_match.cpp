@@ -84,9 +84,11 @@ std::string exchange_text(const ExchangeKey& key, std::uint64_t number) {
 }
 
 std::string end_of(const RankState& state) {
-  return state.last_operator.empty()
-             ? fmt::format("rank {} came to its end without", state.recording.rank)
-             : "the last operator there was " + state.last_operator;
+  if (!state.last_operator.empty()) return "the last operator there was " + state.last_operator;
+  if (!state.raised.empty()) {
+    return fmt::format("rank {} ended by {}", state.recording.rank, state.raised);
+  }
+  return fmt::format("rank {} came to its end without", state.recording.rank);
 }
 
 /// Whether a call like this one comes from there on.

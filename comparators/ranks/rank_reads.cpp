@@ -49,6 +49,9 @@ bool are_equal(std::span<const Held> held) {
 void note_manifest(const core::RunManifest& manifest, RankRead& read) {
   read.state.operators = manifest.trace.operator_calls();
   if (manifest.trace.partial) read.state.last_operator = manifest.trace.partial->last_operator;
+  if (const auto* raised = core::environment_fact(manifest, core::kRaised)) {
+    read.state.raised = *raised;
+  }
   read.ranks = number_fact(manifest, core::kRanks).value_or(0);
   read.has_wrapper = core::environment_fact(manifest, core::kReplicaWrapper) != nullptr;
   if (read.replicas.declared) return;

@@ -416,6 +416,12 @@ class ReplicaComparison {
           most.number(),
           how);
     };
+    if (!least.state.raised.empty()) {
+      return say(
+          Weight::kSuspicion,
+          what(fmt::format(", since rank {} ended by {}", least.number(), least.state.raised)),
+          "look at that exception first");
+    }
     // Inside of join() who has no more batches takes part in what the others reduce.
     const bool joins = exchanges_match_ && are_replicas && !skipped &&
                        least.roots.exchanges_behind > most.roots.exchanges_behind;

@@ -69,6 +69,7 @@ struct RankState {
   std::uint64_t operators = 0;
   std::uint32_t steps = 0;    ///< that its optimizer made
   std::string last_operator;  ///< where it did not come to its end
+  std::string raised;         ///< the exception that ended its program, and where; empty = none
   std::string message;        ///< why it cannot be read; empty = it can
 
   [[nodiscard]] bool is_read() const noexcept { return message.empty(); }

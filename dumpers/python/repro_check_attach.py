@@ -72,6 +72,7 @@ _WATCHED = {
     "torch.distributed._tensor.api": ("ranks", "on_dtensor"),
     "torch.distributed.fsdp.fully_sharded_data_parallel": ("ranks", "on_fsdp"),
     "torch.distributed.pipelining.stage": ("ranks", "on_pipeline"),
+    "multiprocessing.process": ("seeds", "on_process"),
     "triton.runtime.jit": ("kernels", "on_triton"),
     "triton.runtime.autotuner": ("kernels", "on_autotuner"),
     "torch._inductor.runtime.triton_heuristics": ("kernels", "on_heuristics"),

@@ -182,6 +182,41 @@ def _note_own_generator(_name, args, kwargs):
         _count_asked(f"unpinned.{name}", line)
 
 
+_ended_by = None  # what a process that multiprocessing started was ended by
+
+
+def on_process(module):
+    """Who starts processes says what ended them, and no interpreter knows of it."""
+    cls = module.BaseProcess
+    original = cls.run
+
+    def run(process):
+        global _ended_by
+        try:
+            return original(process)
+        except BaseException as error:
+            _ended_by = error
+            raise
+
+    run.__doc__ = original.__doc__
+    cls.run = run
+
+
+def _raised():
+    """The exception that ends this process, and the last line of the program that it came through; None where it ends
+    by none. An exit that is made of an exception, as torch.multiprocessing does, is that one."""
+    error = _ended_by or getattr(sys, "last_value", None)
+    if isinstance(error, SystemExit):
+        error = error.__context__
+    if error is None:
+        return None
+    place, trace = "", error.__traceback__
+    while trace is not None:
+        file = _caller(trace.tb_frame)[0]
+        place, trace = f" at {file}:{trace.tb_lineno}" if file else place, trace.tb_next
+    return type(error).__name__ + place
+
+
 def take_facts():
     """What is to be known of the program, by name, which is then told."""
     facts = list(_facts())
@@ -202,6 +237,9 @@ def _facts():
             texts.append(f"in {count} forked process{'es' if count > 1 else ''}, first at {min(forked[fact])}")
         yield fact, ", ".join(texts)
     is_own_process = os.environ.get(attach.PLAN_VARIABLE)  # else both recordings may be of one
+    raised = is_own_process and _raised()
+    if raised:
+        yield "process.ended_by", raised
     if is_own_process and sys.flags.hash_randomization and os.environ.get("PYTHONHASHSEED", "random") == "random":
         yield "unpinned.hash", "of strings, and with it the order of sets: PYTHONHASHSEED is not set"
     for name, (count, (first, line), (last, last_line)) in _set_by_program.items():

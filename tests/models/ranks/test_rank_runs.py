@@ -3,6 +3,8 @@
 with rank, and lead with the one that parted first."""
 import json
 import os
+import socket
+import sys
 import unittest
 from pathlib import Path
 
@@ -105,6 +107,28 @@ class RankRuns(ToolTest):
         done = self.tool("gate", "-c", "config.json", env=environment)
         self.assertEqual(done.code, 1, done.stdout + done.stderr)
         self.assertIn(" of rank 1, ", done.stdout)
+
+    def test_a_rank_that_an_exception_ends_is_said_to_have_ended_by_it(self):
+        spawned = """
+import os, torch.multiprocessing
+def main(rank):
+    os.environ.update(RANK=str(rank), WORLD_SIZE="2")
+    exec(compile(open("program.py").read(), "program.py", "exec"), {})
+if __name__ == "__main__":
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=PORT, WORLD_SIZE="2")
+    torch.multiprocessing.start_processes(main, nprocs=2, start_method="spawn")
+"""
+        (self.folder / "program.py").write_text(
+            PROGRAM.replace("    own = torch.randn", "    if rank == 1 and step == 2: raise ValueError(step)\n"
+                            "    own = torch.randn", 1), encoding="utf-8")
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            (self.folder / "spawn.py").write_text(spawned.replace("PORT", repr(str(free.getsockname()[1]))))
+        for command in (on_ranks(2, "program.py"), [sys.executable, "spawn.py"]):
+            self.assertNotEqual(self.tool("exec", "--force", "-o", "run", "--", *command).code, 0)
+            done = self.tool("ranks", "run")
+            self.assertRegex(done.stdout.splitlines()[0], r"missing rank 1: .*; rank 1 ended by ValueError at program.py:7")
+            self.assertRegex(done.stdout, r"raised +rank 1: 0 steps, then ValueError at program.py:7")
 
     def test_a_rank_that_fails(self):
         self.configure()
