@@ -505,14 +505,31 @@ class Comparison {
   /// caches. Such calls are no divergence: if what they make is not the same, what reads it shows
   /// it.
   void set_aside_first_calls() {
-    const std::uint32_t step = candidate_.op_head(report_.resume->candidate_op).step;
+    const std::uint64_t end = end_of_first_step();
     std::set<std::uint32_t> moved;
     for (const OpPair& pair : pairing_.moved) moved.insert(pair.candidate);
     report_.resume->first_calls =
         std::erase_if(pairing_.candidate.completion, [&](std::uint32_t op) {
-          return pairing_.baseline_of[op] == kUnmatched && !moved.contains(op) &&
-                 candidate_.op_head(op).step == step && !candidate_.op(op).generator;
+          return pairing_.baseline_of[op] == kUnmatched && !moved.contains(op) && op < end &&
+                 !candidate_.op(op).generator;
         });
+  }
+
+  /// Of the resumed run. Where nobody counts its steps, as without an optimizer of PyTorch, each
+  /// has a loss; where there is none either, nothing is of the first.
+  [[nodiscard]] std::uint64_t end_of_first_step() const {
+    const std::uint64_t first = report_.resume->candidate_op;
+    const std::uint64_t count = candidate_.op_count();
+    const std::uint32_t step = candidate_.op_head(first).step;
+    std::vector<std::uint64_t> losses;
+    for (std::uint64_t op = first; op < count; ++op) {
+      const core::OpRecord head = candidate_.op_head(op);
+      if (head.step != step) return op;
+      if (head.op->name == core::kLossRecord) losses.push_back(op);
+    }
+    const bool counted = candidate_.op_head(count - 1).step != 0;
+    if (counted || losses.size() == 1) return count;
+    return losses.empty() ? first : losses[1];
   }
 
   /// What was compared has been verified with it.

@@ -133,14 +133,14 @@ std::string_view data_verdict_name(DataVerdict verdict) noexcept {
 
 std::string_view state_name(StateKind kind) noexcept {
   return core::word_at(
-      "batch|parameters|buffers|generator of PyTorch|generator of the device|generator of NumPy|"
-      "generator of random|generator of the loader|loss scale|state of the optimizer|"
-      "step count of the optimizer|schedule",
+      "batch|parameters|buffers|another module|generator of PyTorch|generator of the device|"
+      "generator of NumPy|generator of random|generator of the loader|generator of the dataset|"
+      "gradients|loss scale|state of the optimizer|step count of the optimizer|schedule",
       static_cast<std::size_t>(kind));
 }
 
 std::string_view restored_name(Restored outcome) noexcept {
-  return core::word_at("right|not saved|not loaded|used up between|not proven",
+  return core::word_at("right|not saved|not loaded|used up between|at another's place|not proven",
                        static_cast<std::size_t>(outcome));
 }
 
@@ -148,6 +148,10 @@ std::string restore_advice(const RestoredState& state) {
   const std::string_view what = state_name(state.kind);
   switch (state.outcome) {
     case Restored::kNotSaved:
+      if (state.kind == StateKind::kBatch) {
+        return "save what the batch is drawn by, the position in the data or the state of a "
+               "generator, and restore it from there";
+      }
       return fmt::format("put the {} into what is given to torch.save, and restore it from there",
                          what);
     case Restored::kNotLoaded:
@@ -158,6 +162,13 @@ std::string restore_advice(const RestoredState& state) {
           what,
           state.place.empty() ? "" : ": ",
           state.place);
+    case Restored::kMisplaced:
+      return fmt::format(
+          "for the {}: give the optimizer the model's own parameters, in the order of the first "
+          "run, and make it behind what puts others in their place, as "
+          "load_state_dict(assign=True) "
+          "does",
+          what);
     case Restored::kRight:
     case Restored::kNotProven:
       return {};

@@ -250,11 +250,14 @@ enum class StateKind : std::uint8_t {
   kBatch,  ///< the position in the data, and their order
   kParameters,
   kBuffers,
+  kOtherModule,  ///< parameters and buffers of a module beside the one that is trained
   kTorchGenerator,
   kDeviceGenerator,
   kNumpyGenerator,
   kPythonGenerator,  ///< of the module `random`
   kLoaderGenerator,  ///< an own one of a DataLoader or its sampler
+  kDatasetGenerator,
+  kGradients,  ///< that more are going to be added to before the next step
   kLossScale,
   kOptimizer,
   kStepCount,  ///< of an optimizer
@@ -271,6 +274,7 @@ enum class Restored : std::uint8_t {
   kNotSaved,   ///< it differs there, and no file held it
   kNotLoaded,  ///< a file held it, and nothing took it from there
   kUsedUp,     ///< it was restored, and changed again before its first use
+  kMisplaced,  ///< it was restored, and stands for another parameter
   kNotProven,  ///< it differs, and nothing used it afterwards
 };
 inline constexpr Restored kLastRestored = Restored::kNotProven;

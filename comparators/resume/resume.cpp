@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <initializer_list>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -28,6 +29,7 @@ struct Leaf {
   std::string name;
   std::optional<core::ContentKey> tensor;
   double number = 0;
+  std::int64_t storage = -1;  ///< of the tensor
 
   [[nodiscard]] bool is_equal(const Leaf& other) const {
     // By their bits: a NaN that was restored is right.
@@ -79,12 +81,12 @@ Moment read_moment(const core::OpRecord& record) {
   Moment moment{record.index, record.step, core::line_text(record.site.get()), {}};
   for (const core::Argument& argument : record.arguments) {
     if (const auto* number = std::get_if<double>(&argument.value.data)) {
-      moment.leaves.push_back({argument.name, std::nullopt, *number});
+      moment.leaves.push_back({argument.name, std::nullopt, *number, -1});
     }
   }
   for (const core::TensorRecord& tensor : record.tensors) {
     if (!core::is_output(tensor) || tensor.state != core::ContentState::kHashed) continue;
-    moment.leaves.push_back({tensor.slot, tensor.content_key(), 0});
+    moment.leaves.push_back({tensor.slot, tensor.content_key(), 0, tensor.storage});
   }
   return moment;
 }
@@ -101,6 +103,7 @@ class Story {
       } else if (head.op->name == core::kBatchRecord) {
         batches_.push_back(i);
       }
+      has_steps_ = has_steps_ || head.step != 0;
     }
   }
 
@@ -125,6 +128,26 @@ class Story {
       if (!is_asked || !record.generator) continue;
       const std::string& device = record.generator->device;
       if (device == "cpu" || device == "host") return true;
+    }
+    return false;
+  }
+
+  /// Whether an operator behind an op index reads a storage, and does not just write it anew.
+  [[nodiscard]] bool reads_after(std::uint64_t op, std::int64_t storage) const {
+    while (++op < dump_.op_count()) {
+      if (core::is_named_values(dump_.op_head(op))) continue;
+      const core::OpRecord record = dump_.op(op);
+      const bool copies = record.op->name == "aten::copy_";
+      const bool reads = std::ranges::any_of(record.tensors, [&](const auto& tensor) {
+        return core::is_input(tensor) && tensor.storage == storage &&
+               !(copies && tensor.slot == "self");
+      });
+      if (reads) return true;
+      if (copies && std::ranges::any_of(record.tensors, [&](const auto& tensor) {
+            return core::is_output(tensor) && tensor.storage == storage;
+          })) {
+        return false;
+      }
     }
     return false;
   }
@@ -158,11 +181,13 @@ class Story {
   }
 
   [[nodiscard]] const core::DumpSource& dump() const { return dump_; }
+  [[nodiscard]] bool has_steps() const { return has_steps_; }
 
  private:
   const core::DumpSource& dump_;
   std::map<std::string, std::vector<Moment>, std::less<>> moments_;
   std::vector<std::uint64_t> batches_;
+  bool has_steps_ = false;  ///< of an optimizer
 };
 
 /// Whether both hold the same under the same paths.
@@ -196,6 +221,8 @@ std::optional<StateKind> kind_of(std::string_view name) {
                               std::pair{"generator.numpy", kNumpyGenerator},
                               std::pair{"generator.random", kPythonGenerator},
                               std::pair{"generator.loader", kLoaderGenerator},
+                              std::pair{"generator.dataset", kDatasetGenerator},
+                              std::pair{"module.", kOtherModule},
                               std::pair{"scaler[", kLossScale},
                               std::pair{"optimizer.", kOptimizer},
                               std::pair{"count.", kStepCount},
@@ -206,7 +233,7 @@ std::optional<StateKind> kind_of(std::string_view name) {
 }
 
 bool is_generator(StateKind kind) {
-  return kind >= StateKind::kTorchGenerator && kind <= StateKind::kLoaderGenerator;
+  return kind >= StateKind::kTorchGenerator && kind <= StateKind::kDatasetGenerator;
 }
 
 std::string detail_of(const Leaf& here, const Leaf* there) {
@@ -225,6 +252,8 @@ class StateJudge {
     std::uint64_t file = 0;  ///< op index where the checkpoint was saved, or first loaded
     const Moment* forward = nullptr;
     const Moment* step = nullptr;  ///< may be null
+    const Moment* backward =
+        nullptr;  ///< the first after `forward`, and before `step`; may be null
   };
 
   StateJudge(Side baseline, Side candidate) : here_(baseline), there_(candidate) {
@@ -240,7 +269,8 @@ class StateJudge {
       }
     }
     at_save_ = here_.story.first_after("at_save", here_.file);
-    const std::uint64_t end = there_.step == nullptr ? there_.forward->op : there_.step->op;
+    const std::uint64_t end =
+        std::max(there_.forward->op, there_.step == nullptr ? 0 : there_.step->op);
     for (const Moment* moment :
          there_.story.between({"restored", "at_iterator", "at_batch"}, there_.file, end)) {
       add_prints(moment->leaves, restored_);
@@ -251,7 +281,13 @@ class StateJudge {
     std::vector<RestoredState> states;
     judge_uses(here_.forward, there_.forward, states);
     judge_batch(states);
-    judge_uses(here_.step, there_.step, states);
+    std::vector<RestoredState> at_step;
+    judge_uses(here_.step, there_.step, at_step);
+    // Gradients are known by names, which are those of other parameters where these are exchanged.
+    const bool are_known =
+        std::ranges::find(at_step, Restored::kMisplaced, &RestoredState::outcome) == at_step.end();
+    if (are_known) judge_gradients(states);
+    std::ranges::move(at_step, std::back_inserter(states));
     return states;
   }
 
@@ -284,6 +320,7 @@ class StateJudge {
       state.detail = detail_of(leaf, other);
       state.outcome = lost(when_saved(leaf));
       if (state.outcome == Restored::kUsedUp) find_use(leaf, state);
+      if (state.outcome == Restored::kUsedUp) find_place(leaf, *there, state);
     }
     for (auto& [kind, state] : kinds) {
       if (state.differing > 0 && !used[kind]) state.outcome = Restored::kNotProven;
@@ -291,9 +328,49 @@ class StateJudge {
     }
   }
 
+  /// Whether what was restored stands under another name: of a parameter in another order, or of
+  /// one that no module has.
+  static void find_place(const Leaf& value, const Moment& there, RestoredState& state) {
+    const bool is_number = !value.tensor;  // of which many are equal by chance
+    if (is_generator(state.kind) || (is_number && find_leaf(&there, value.name) != nullptr)) return;
+    const auto place = std::ranges::find_if(there.leaves, [&](const Leaf& leaf) {
+      return leaf.name != value.name && leaf.is_equal(value) && kind_of(leaf.name) == state.kind &&
+             last_key(leaf.name) == last_key(value.name);
+    });
+    if (place == there.leaves.end()) return;
+    state.outcome = Restored::kMisplaced;
+    state.detail = fmt::format("which is {} in the resumed run", place->name);
+  }
+
+  /// What had been added up before the checkpoint. It counts where the step is made of more than
+  /// was added afterwards.
+  void judge_gradients(std::vector<RestoredState>& states) const {
+    if (here_.backward == nullptr || here_.step == nullptr || there_.step == nullptr) return;
+    RestoredState state;
+    state.kind = StateKind::kGradients;
+    for (const Leaf& leaf : here_.backward->leaves) {
+      const Leaf* stepped = find_leaf(here_.step, leaf.name);
+      if (stepped == nullptr) continue;
+      ++state.items;
+      const Leaf* other = find_leaf(there_.backward, leaf.name);
+      const Leaf* other_stepped = find_leaf(there_.step, leaf.name);
+      const bool same_step = other_stepped != nullptr && stepped->is_equal(*other_stepped);
+      if (same_step || (other != nullptr && leaf.is_equal(*other))) continue;
+      if (++state.differing > 1) continue;
+      state.name = leaf.name;
+      state.detail = detail_of(leaf, other);
+      state.outcome = lost(leaf);
+    }
+    if (state.items > 0) states.push_back(std::move(state));
+  }
+
   /// Whether anything was done with it in either run. What is read in place is: weights and what an
   /// optimizer keeps.
   [[nodiscard]] bool is_used(StateKind kind, const Leaf& here, const Leaf* there) const {
+    if (kind == StateKind::kOtherModule) {
+      return here_.story.reads_after(here_.forward->op, here.storage) ||
+             (there != nullptr && there_.story.reads_after(there_.forward->op, there->storage));
+    }
     const bool moves =
         is_generator(kind) || (kind == StateKind::kSchedule && here.name.starts_with("schedule["));
     if (!moves) return true;
@@ -339,8 +416,9 @@ class StateJudge {
     const std::string moved = "moved." + value.name.substr(value.name.find('.') + 1);
     const double drawn = number_in(*there_.forward, moved) - number_in(*here_.forward, moved);
     if (drawn > 0) state.moved = static_cast<std::uint64_t>(drawn);
-    const bool has_operators =
-        state.kind != StateKind::kNumpyGenerator && state.kind != StateKind::kPythonGenerator;
+    const bool has_operators = state.kind != StateKind::kNumpyGenerator &&
+                               state.kind != StateKind::kPythonGenerator &&
+                               state.kind != StateKind::kDatasetGenerator;
     if (has_operators) find_draw(before, state);
   }
 
@@ -402,7 +480,8 @@ class StateJudge {
   std::vector<RestoredState>::iterator judge_order(double position,
                                                    RestoredState& state,
                                                    std::vector<RestoredState>& states) const {
-    state.detail = fmt::format("batch {} of the loader on both sides, of another order", position);
+    state.detail =
+        fmt::format("batch {} of the loader on both sides, with other samples", position);
     for (auto known = states.begin(); known != states.end(); ++known) {
       if (!is_generator(known->kind) || !known->parts()) continue;
       state.outcome = known->outcome;
@@ -458,6 +537,16 @@ class StateJudge {
   const Moment* at_save_ = nullptr;
 };
 
+StateJudge::Side side_of(const Story& story, const Moment& file, const Moment& forward) {
+  // A step that calls for its loss begins before the forward pass.
+  const Moment* step = story.first_after("at_step", file.op);
+  const bool is_other = step != nullptr && step->op < forward.op && step->step != forward.step;
+  if (is_other) step = story.first_after("at_step", forward.op);
+  const Moment* backward = story.first_after("at_backward", forward.op);
+  const bool is_before = backward != nullptr && step != nullptr && backward->op < step->op;
+  return {story, file.op, &forward, step, is_before ? backward : nullptr};
+}
+
 /// Where a run saved, where another loaded that, and the first step after it; null where not found.
 struct Restore {
   const Moment* saved = nullptr;   ///< the latest of those that were loaded
@@ -493,17 +582,20 @@ ResumePoint find_resume(const core::DumpSource& baseline, const core::DumpSource
   const Story here(baseline);
   const Story there(candidate);
   if (here.all("saved").empty()) {
-    return refused(baseline.location() + ": no checkpoint was saved with torch.save",
-                   "let the first run save one and go on; record both with --checkpoints, or with "
+    return refused(baseline.location() + ": no checkpoint was seen to be saved",
+                   "let the first run save one with torch.save, pickle.dump or safetensors, which "
+                   "are seen, and go on; record both with --checkpoints, or with "
                    "/program/resume");
   }
   if (there.all("loaded").empty()) {
-    return refused(candidate.location() + ": nothing was loaded with torch.load",
-                   "resume from the checkpoint that the first run saved; record both with "
+    return refused(candidate.location() + ": nothing was seen to be loaded",
+                   "resume from the checkpoint that the first run saved, with torch.load, "
+                   "pickle.load or safetensors; record both with "
                    "--checkpoints, or with /program/resume");
   }
   const auto [saved, loaded, use, files] = find_restore(here, there);
-  if (saved != nullptr && saved->step == 0) {
+  // Of a program that makes its steps without an optimizer of PyTorch nobody counts them.
+  if (saved != nullptr && saved->step == 0 && here.has_steps()) {
     return refused("what the resumed run loaded was saved before the first step of an optimizer",
                    "load a checkpoint that was saved on the way");
   }
@@ -534,9 +626,7 @@ ResumePoint find_resume(const core::DumpSource& baseline, const core::DumpSource
   summary.baseline_op = first->op;
   summary.candidate_op = use->op;
   point.steps_before = first->step - use->step;
-  summary.states = StateJudge({here, saved->op, first, here.first_after("at_step", first->op)},
-                              {there, loaded->op, use, there.first_after("at_step", use->op)})
-                       .run();
+  summary.states = StateJudge(side_of(here, *saved, *first), side_of(there, *loaded, *use)).run();
   return point;
 }
 

@@ -72,12 +72,26 @@ bool holds(const OpDivergence& of, const OpDivergence& closer) {
          closer.baseline.index >= operators_of_step(of.baseline)->first;
 }
 
+/// Whether two runs that resumed part at the same call from there on: what comes before is compared
+/// with nothing, and need not be of one length, as where the second pair finds the files of the
+/// first.
+bool is_same_call_from_resume(const Report& left, const Report& right) {
+  if (!left.resume || !right.resume) return false;
+  const OpDivergence& one = *left.first_divergence;
+  const OpDivergence& other = *right.first_divergence;
+  return one.baseline_index && other.baseline_index &&
+         *one.baseline_index - left.resume->baseline_op ==
+             *other.baseline_index - right.resume->baseline_op &&
+         operator_text(one.baseline) == operator_text(other.baseline);
+}
+
 bool shows_the_same(const Report& left, const Report& right) {
   if (left.status != right.status) return false;
   if (!left.first_divergence || !right.first_divergence) {
     return left.first_divergence.has_value() == right.first_divergence.has_value();
   }
   return is_same_call(*left.first_divergence, *right.first_divergence) ||
+         is_same_call_from_resume(left, right) ||
          holds(*left.first_divergence, *right.first_divergence);
 }
 

@@ -1078,6 +1078,8 @@ class Walk {
   /// One that is not fine: for the observer, and for the report where that has room.
   void keep(OpDivergence item) {
     occurrences_.fill(item);
+    // Steps are those of the baseline, from which a run that resumes counts on.
+    if (!item.baseline_index) item.candidate.step += context_.pairing.steps_before;
     if (context_.options.observer.see) context_.options.observer.see(item);
     if (room() == 0) return;
     if (!report_.first_divergence) {

@@ -684,6 +684,8 @@ class _Recording:
 
         def backward(tensors, *args, **kwargs):
             if not self.compiling():
+                if self.checkpoints is not None:
+                    guarded(self.checkpoints.at_backward)()
                 self.record("repro_check::loss", guarded(leaves)("loss", tensors) or [])
             # After it, and until the step, gradients are what is worked on.
             with self.phase(_BACKWARD, _OPTIMIZER):

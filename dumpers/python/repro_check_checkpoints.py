@@ -20,6 +20,7 @@ class _Generators:
     def __init__(self, torch):
         self.torch = torch
         self.of_loaders = []  # weak references, by their first loader
+        self.of_datasets = []  # a weak reference to a dataset, and the name of its attribute
         self.marked = {}  # name -> state, as it was saved or restored
 
     def states(self):
@@ -35,7 +36,24 @@ class _Generators:
         for number, reference in enumerate(self.of_loaders, 1):
             if reference() is not None:
                 states["loader" if number == 1 else f"loader#{number}"] = reference().get_state()
+        for number, (reference, attribute) in enumerate(self.of_datasets, 1):
+            state = self._state_of(getattr(reference(), attribute, None))
+            if state is not None:
+                states["dataset" if number == 1 else f"dataset#{number}"] = state
         return states
+
+    def _state_of(self, generator):
+        """None of anything else."""
+        import random
+
+        numpy = sys.modules.get("numpy.random")
+        if isinstance(generator, self.torch.Generator) or (numpy and isinstance(generator, numpy.RandomState)):
+            return generator.get_state()
+        if isinstance(generator, random.Random):
+            return generator.getstate()
+        if numpy and isinstance(generator, getattr(numpy, "Generator", ())):
+            return generator.bit_generator.state
+        return None
 
     def add_of(self, loader):
         sampler = getattr(loader, "sampler", None)
@@ -44,6 +62,13 @@ class _Generators:
             generator = getattr(owner, "generator", None)
             if generator is not None and all(known() is not generator for known in self.of_loaders):
                 self.of_loaders.append(weakref.ref(generator))
+        dataset = getattr(loader, "dataset", None)
+        for _ in range(4):  # it may be a part of another
+            if not hasattr(dataset, "__dict__") or any(known() is dataset for known, _ in self.of_datasets):
+                break
+            self.of_datasets += [(weakref.ref(dataset), name) for name, value in vars(dataset).items()
+                                 if self._state_of(value) is not None]
+            dataset = vars(dataset).get("dataset")
 
     def moved(self):
         """Numbers drawn from each since it was saved or restored."""
@@ -59,7 +84,7 @@ def _twister(state):
         return tuple(state[1][:624]), state[1][624]
     if isinstance(state, tuple):  # of NumPy
         return tuple(int(word) for word in state[1]), state[2]
-    if state is None or state.numel() != 5056:
+    if state is None or not is_tensor(state) or state.numel() != 5056:
         return None
     words = struct.unpack_from("<QiiQ624Q", bytes(state.tolist()))
     return words[4:], 625 - words[1]
@@ -102,10 +127,11 @@ class Checkpoints:
         self.torch = recording.torch
         self.generators = _Generators(self.torch)
         self.optimizers, self.schedulers, self.scalers = [], [], []  # weak references
+        self.modules = []  # weak references to those that were copied or loaded, without their parts
         self.iterators = weakref.WeakKeyDictionary()  # iterator of a loader -> its number
         self.iterators_made = 0
         self.iterator = None  # a weak reference to the one that handed out a batch last
-        self.awaited = set()  # whose next time is recorded: forward, step
+        self.awaited = set()  # whose next time is recorded: forward, backward, step
         self.restoring = True  # until the first step behind a load
         for watch in (self._watch_files, self._watch_objects, self._watch_generators):
             guarded(watch)()
@@ -184,6 +210,30 @@ class Checkpoints:
             add("buffer", root.named_buffers())
         for optimizer in self._alive(self.optimizers):
             add("parameter", self.recording.optimizers.parameters(optimizer))
+        return values + self._others(seen)
+
+    def _others(self, seen):
+        """Of modules that have no part in what is trained, as an average of it that is kept beside."""
+        values, counts = [], {}
+        for module in self._alive(self.modules):
+            tensors = [*module.named_parameters(), *module.named_buffers()]
+            if any(id(tensor) in seen for _, tensor in tensors):
+                continue
+            seen.update(id(tensor) for _, tensor in tensors)
+            kind = type(module).__name__
+            counts[kind] = counts.get(kind, 0) + 1
+            prefix = kind if counts[kind] == 1 else f"{kind}#{counts[kind]}"
+            values += [(f"module.{prefix}.{name}", tensor) for name, tensor in tensors]
+        return values
+
+    def _gradients(self, optimizers):
+        """Those that hold anything: zeros are added to as nothing is."""
+        values = []
+        for optimizer in optimizers:
+            for name, parameter in self.recording.optimizers.named(optimizer):
+                gradient = parameter.grad
+                if gradient is not None and self.recording.is_plain(gradient) and gradient.any():
+                    values.append((f"gradient.{name}", gradient))
         return values
 
     @staticmethod
@@ -210,13 +260,19 @@ class Checkpoints:
         self.record("at_forward", lambda: self._weights(root) + self._generator_leaves() + position +
                     self.generators.moved())
 
-    def at_step(self):
+    def at_backward(self):
+        if "backward" not in self.awaited or "forward" in self.awaited:
+            return
+        self.awaited.discard("backward")
+        self.record("at_backward", lambda: self._gradients(self._alive(self.optimizers)))
+
+    def at_step(self, optimizer):
         # A step before the forward pass is none of the training: the state is made by one before it is restored.
         if "step" not in self.awaited or "forward" in self.awaited:
             return
         self.awaited.discard("step")
         self.restoring = False
-        self.record("at_step", lambda: self._optimizers() + self._schedule())
+        self.record("at_step", lambda: self._optimizers() + self._schedule() + self._gradients([optimizer]))
 
     def before_iterator(self, iterator, loader):
         self.generators.add_of(loader)
@@ -234,16 +290,25 @@ class Checkpoints:
         self.record("at_end", lambda: self._generator_leaves() + self._schedule())
 
     def _await(self):
-        self.awaited = {"forward", "step"}
+        self.awaited = {"forward", "backward", "step"}
 
     # What the program calls.
 
     def _watch_files(self):
         owners = (self.torch, self.torch.serialization)
-        tell(owners, "save", before=lambda obj, *_args, **_kwargs: self._on_save(obj))
-        tell(owners, "load", lambda loaded, *_args, **_kwargs: self._on_load(loaded))
+        tell(owners, "save", before=lambda obj, *_args, **_kwargs: self.on_save(obj))
+        tell(owners, "load", lambda loaded, *_args, **_kwargs: self.on_load(loaded))
+        import pickle
 
-    def _on_save(self, obj):
+        tell((pickle,), "dump", before=lambda obj, *_args, **_kwargs: self._holds_state(obj) and self.on_save(obj))
+        tell((pickle,), "load", lambda loaded, *_args, **_kwargs: self._holds_state(loaded) and self.on_load(loaded))
+
+    def _holds_state(self, obj):
+        """Whether something pickled is a checkpoint: others hold numbers and texts alone."""
+        with unseen():
+            return any(not isinstance(value, float) for _, value in self.leaves("", obj))
+
+    def on_save(self, obj):
         self.record("saved", lambda: self.leaves("saved", obj))
         self.record("at_save", lambda: self._weights() + self._generator_leaves() +
                     self._optimizers() + self._schedule())
@@ -251,7 +316,7 @@ class Checkpoints:
             self.generators.marked = self.generators.states()
         self._await()
 
-    def _on_load(self, loaded):
+    def on_load(self, loaded):
         self.restoring = True
         self.record("loaded", lambda: self.leaves("loaded", loaded))
         self._await()
@@ -269,6 +334,7 @@ class Checkpoints:
                     tell((cls,), "__init__", before=self._maker(known))
                 if "load_state_dict" in vars(cls):
                     tell((cls,), "load_state_dict", self._on_restored)
+        tell((self.torch.nn.Module,), "__setstate__", lambda _, module, *_args: self._note_module(module))
 
     @staticmethod
     def _maker(known):
@@ -277,7 +343,15 @@ class Checkpoints:
                 known.append(weakref.ref(thing))
         return note
 
+    def _note_module(self, module):
+        known = self._alive(self.modules)
+        if all(each is not module for each in known):
+            parts = {id(part) for part in module.modules()}
+            self.modules = [weakref.ref(each) for each in known if id(each) not in parts] + [weakref.ref(module)]
+
     def _on_restored(self, _result, thing, *_args, **_kwargs):
+        if isinstance(thing, self.torch.nn.Module):
+            self._note_module(thing)
         if self.restoring:
             self.record("restored", lambda: self.leaves("restored", thing.state_dict()))
             self._await()

@@ -177,9 +177,17 @@ def on_safetensors(module):
     def saves(tensors, *_args, **_kwargs):
         for tensor in tensors.values():
             attached().read(tensor)
+        if attached().checkpoints is not None:
+            attached().checkpoints.on_save(dict(sorted(tensors.items())))
+
+    def loads(tensors, *_args, **_kwargs):
+        if attached().checkpoints is not None:
+            attached().checkpoints.on_load(dict(sorted(tensors.items())))
 
     for name in ("save", "save_file"):
         tell((module,), name, before=saves)
+    for name in ("load", "load_file"):
+        tell((module,), name, loads)
 
 
 def watch_memory(recording):

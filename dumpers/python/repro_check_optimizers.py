@@ -120,7 +120,7 @@ class Optimizers:
             return None
         self._stepping.add(id(optimizer))
         if self._recording.checkpoints is not None:
-            guarded(self._recording.checkpoints.at_step)()
+            guarded(self._recording.checkpoints.at_step)(optimizer)
         closure = args[0] if args else kwargs.get("closure")
         has_closure, is_plain = callable(closure), self._is_plain_step(optimizer)
         is_recorded = self._recording.probe.repro_check_enter_step(is_plain and not has_closure)

@@ -112,6 +112,42 @@ TEST_CASE("each state that parts has its word, also where no operator parts") {
   CHECK(outcome_of(compare_resumed(told), StateKind::kPythonGenerator) == Restored::kNotLoaded);
 }
 
+Report compare_states(const ordered_json& saved,
+                      const ordered_json& here,
+                      const ordered_json& there,
+                      const char* use = "at_step") {
+  Run whole("whole");
+  whole.says("saved", saved, 1).says("at_forward", {{"loader.position", 1.0}}, 1);
+  if (use == std::string("at_backward")) whole.says(use, here, 1);
+  whole.says("at_step", here, 1).runs("aten::c", 2);
+  Run resumed("resumed");
+  resumed.says("loaded", saved).says("restored", saved);
+  resumed.says("at_forward", {{"loader.position", 1.0}});
+  if (use == std::string("at_backward")) resumed.says(use, there);
+  resumed.says("at_step", there).runs("aten::c", 1);
+  CompareOptions options;
+  options.spec.resume = true;
+  return compare_traces(whole.trace(), resumed.trace(), options);
+}
+
+TEST_CASE("what was restored for another parameter is at another's place") {
+  const ordered_json saved = {{"saved['state'][0]['step']", 5.0}};
+  const Report report =
+      compare_states(saved, {{"count.weight.step", 5.0}}, {{"count.group0.0.step", 5.0}});
+  CHECK(outcome_of(report, StateKind::kStepCount) == Restored::kMisplaced);
+  CHECK(report.resume->leading()->detail == "which is count.group0.0.step in the resumed run");
+}
+
+TEST_CASE(
+    "gradients that were added up before the checkpoint count where the step is made of them") {
+  const ordered_json held = {{"gradient.weight", 2.0}};
+  const ordered_json saved = {{"saved['other']", 1.0}};
+  const Report lost = compare_states(saved, held, {{"gradient.weight", 1.0}}, "at_backward");
+  CHECK(outcome_of(lost, StateKind::kGradients) == Restored::kNotSaved);
+  const Report kept = compare_states(saved, held, held, "at_backward");
+  CHECK(outcome_of(kept, StateKind::kGradients) == Restored::kRight);
+}
+
 TEST_CASE("what nothing used afterwards is no divergence") {
   Told told;
   told.random = 8;
@@ -131,6 +167,8 @@ TEST_CASE("operators that a new process needs in its first step are set aside, n
   const Report second = compare_resumed(told);
   CHECK(second.status == Status::kDiverged);
   CHECK(second.coverage.missing_in_baseline == 1);
+  REQUIRE(second.first_divergence);
+  CHECK(second.first_divergence->candidate.step == 2);  // of the baseline's
 }
 
 TEST_CASE("what was loaded must be what the baseline saved") {

@@ -111,6 +111,18 @@ TEST_CASE("a divergence that comes again is the second pair's") {
   CHECK_FALSE(report.passes[0].first_divergence->outputs.front().metrics.has_value());
 }
 
+TEST_CASE("of runs that resumed a call is known by how far it is from where they meet") {
+  Report first = compared(5.5, 7);
+  Report closer = compared(5.25, 7, "tensor");
+  first.resume.emplace().baseline_op = 1;
+  closer.resume.emplace().baseline_op = 5;
+  *closer.first_divergence->baseline_index += 4;
+  closer.first_divergence->baseline.index += 4;
+  CHECK(settle(first, closer).kind == DivergenceKind::kOrigin);
+  closer.resume->baseline_op = 6;
+  CHECK(settle(first, closer).kind == DivergenceKind::kUnrepeated);
+}
+
 TEST_CASE("a divergence that does not come again is the finding") {
   SUBCASE("the second pair agrees") {
     const Report report = settle(compared(5.5, 7), compared(5, 7, "tensor"));

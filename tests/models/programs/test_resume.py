@@ -159,9 +159,9 @@ class Resumed(ToolTest):
 
     def test_what_cannot_be_compared(self):
         report = self.compare("whole", 4, "nothing")
-        self.assertIn("no checkpoint was saved", report["verdict"]["headline"])
+        self.assertIn("no checkpoint was seen to be saved", report["verdict"]["headline"])
         report = self.compare("whole", 4)
-        self.assertIn("nothing was loaded", report["verdict"]["headline"])
+        self.assertIn("nothing was seen to be loaded", report["verdict"]["headline"])
 
     def resumed(self, expected):
         """What is said of program.py that trains, and of it that resumes."""
@@ -247,6 +247,140 @@ for _ in range(2):
 torch.save(model.state_dict(), "end.pt")
 """)
         self.assertIn("no step in common", self.resumed(4))
+
+
+# A training with an average of its weights, noise of the dataset's own and gradients of two batches; the second
+# argument is what is done otherwise.
+BESIDE = """
+import copy, pickle, sys, torch
+resumes, fault = sys.argv[1] == "resume", sys.argv[2]
+torch.manual_seed(1)
+
+class Noisy(torch.utils.data.Dataset):
+    noise = property(lambda self: 0.1 * torch.randn(4, generator=self.generator))
+
+    def __init__(self):
+        self.generator = torch.Generator().manual_seed(8)
+
+    def __len__(self):
+        return 16
+
+    def __getitem__(self, index):
+        return torch.full((4,), float(index)) / 16 + self.noise
+
+class ByHand:
+    def __init__(self, parameters):
+        self.parameters = list(parameters)
+        self.momenta = [torch.zeros_like(each) for each in self.parameters]
+
+    def step(self):
+        with torch.no_grad():
+            for parameter, momentum in zip(self.parameters, self.momenta):
+                parameter.sub_(momentum.mul_(0.9).add_(parameter.grad), alpha=0.1)
+
+    def zero_grad(self):
+        for parameter in self.parameters:
+            parameter.grad = None
+
+    def state_dict(self):
+        return {"momenta": self.momenta}
+
+    def load_state_dict(self, state):
+        self.momenta = [each.clone() for each in state["momenta"]]
+
+net = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 4))
+average = copy.deepcopy(net)
+parameters = list(net.parameters())
+if resumes and fault == "order":
+    parameters[0], parameters[2] = parameters[2], parameters[0]
+optimizer = ByHand(parameters) if fault.startswith("hand") else torch.optim.Adam(parameters, lr=0.05)
+data, taken = Noisy(), 0
+if resumes:
+    state = pickle.load(open("saved.pickle", "rb")) if fault == "pickle" else torch.load("saved.pt", weights_only=False)
+    net.load_state_dict(state["net"], **({"assign": True} if fault == "assign" else {}))
+    if fault != "hand without":
+        optimizer.load_state_dict(state["optimizer"])
+    if "average" in state and fault != "average not loaded":
+        average.load_state_dict(state["average"])
+    if "generator" in state and fault != "generator not loaded":
+        data.generator.set_state(state["generator"])
+    for parameter, gradient in zip(net.parameters(), state.get("gradients", [])):
+        parameter.grad = gradient
+    torch.set_rng_state(state["torch"])
+    taken = state["taken"]
+while taken < 12:
+    for batch in torch.utils.data.DataLoader(data, batch_size=4):
+        (net(batch) - batch).square().mean().backward()
+        taken += 1
+        if taken % 2 == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+            with torch.no_grad():
+                for mean, parameter in zip(average.parameters(), net.parameters()):
+                    mean.lerp_(parameter, 0.1)
+        if taken == 11 and resumes and fault == "more":
+            net(batch).sum()
+        if not resumes and taken == 5:
+            state = {"net": net.state_dict(), "optimizer": optimizer.state_dict(), "average": average.state_dict(),
+                     "generator": data.generator.get_state(), "taken": taken, "torch": torch.get_rng_state(),
+                     "gradients": [parameter.grad for parameter in net.parameters()]}
+            state.pop(fault, None)
+            pickle.dump(state, open("saved.pickle", "wb")) if fault == "pickle" else torch.save(state, "saved.pt")
+        if taken % 5 == 0:
+            break
+print(sum(parameter.sum().item() for parameter in [*net.parameters(), *average.parameters()]))
+"""
+
+
+class Beside(ToolTest):
+    def resumed(self, fault, expected):
+        (self.folder / "program.py").write_text(BESIDE)
+        for what in ("train", "resume"):
+            done = self.tool("exec", "--force", "--checkpoints", "-o", what, "--", sys.executable, "program.py", what,
+                             fault)
+            self.assertEqual(done.code, 0, done.stderr)
+        done = self.tool("diff", "--resume", "train", "resume", "--format", "json")
+        self.assertEqual(done.code, expected, done.stdout[:2000] + done.stderr)
+        return json.loads(done.stdout)
+
+    def assert_leads(self, fault, words):
+        self.assertIn(f"the first of the resumed run: {words}", self.resumed(fault, 1)["verdict"]["headline"])
+
+    def test_what_is_restored(self):
+        for fault in ("nothing", "pickle", "hand"):
+            with self.subTest(fault=fault):
+                report = self.resumed(fault, 0)
+                outcomes = {state["kind"]: state["outcome"] for state in report["resume"]["states"]}
+                self.assertLessEqual({"another module", "generator of the dataset"}, set(outcomes))
+                self.assertEqual(outcomes.get("gradients", "right"), "right")
+                self.assertLessEqual(set(outcomes.values()), {"right", "not proven"})
+
+    def test_an_average_of_the_weights(self):
+        self.assert_leads("average", "another module not saved: module.Sequential.0.weight, other bits")
+        self.assert_leads("average not loaded", "another module not loaded: module.Sequential.0.weight, other bits")
+
+    def test_gradients_that_more_would_have_been_added_to(self):
+        self.assert_leads("gradients", "gradients not saved: gradient.0.weight, not there in the resumed run")
+
+    def test_a_generator_of_the_dataset(self):
+        self.assert_leads("generator", "generator of the dataset not saved")
+        self.assert_leads("generator not loaded", "generator of the dataset not loaded")
+
+    def test_an_optimizer_of_parameters_in_another_order(self):
+        self.assert_leads("order", "state of the optimizer at another's place: optimizer.0.weight.exp_avg, "
+                                   "which is optimizer.2.weight.exp_avg in the resumed run")
+
+    def test_parameters_that_were_assigned(self):
+        self.assert_leads("assign", "state of the optimizer at another's place: optimizer.0.weight.exp_avg, "
+                                    "which is optimizer.group0.0.exp_avg in the resumed run")
+
+    def test_an_optimizer_by_hand_that_is_not_restored(self):
+        report = self.resumed("hand without", 1)
+        self.assertEqual(report["first_divergence"]["key"]["operator"], "aten::mul_.Tensor")
+
+    def test_steps_of_what_the_resumed_run_makes_alone_are_those_of_the_first(self):
+        report = self.resumed("more", 1)
+        self.assertRegex(report["verdict"]["headline"], r"first at step 5, ")
 
 
 class Configured(ToolTest):
