@@ -505,14 +505,27 @@ class Comparison {
   /// caches. Such calls are no divergence: if what they make is not the same, what reads it shows
   /// it.
   void set_aside_first_calls() {
+    const auto is_read = [](const core::DumpSource& dump, std::uint32_t op) {
+      return dump.op_head(op).op->name == core::kReadRecord;
+    };
     const std::uint64_t end = end_of_first_step();
     std::set<std::uint32_t> moved;
-    for (const OpPair& pair : pairing_.moved) moved.insert(pair.candidate);
+    std::set<std::uint32_t> moved_here;
+    for (const OpPair& pair : pairing_.moved) {
+      moved.insert(pair.candidate);
+      moved_here.insert(pair.baseline);
+    }
     report_.resume->first_calls =
         std::erase_if(pairing_.candidate.completion, [&](std::uint32_t op) {
-          return pairing_.baseline_of[op] == kUnmatched && !moved.contains(op) && op < end &&
-                 !candidate_.op(op).generator;
+          return pairing_.baseline_of[op] == kUnmatched && !moved.contains(op) &&
+                 ((op < end && !candidate_.op(op).generator) || is_read(candidate_, op));
         });
+    // Whether memory is asked for before somebody reads it is of its history, which ends with a
+    // process.
+    std::erase_if(pairing_.baseline.completion, [&](std::uint32_t op) {
+      return pairing_.candidate_of[op] == kUnmatched && !moved_here.contains(op) &&
+             is_read(baseline_, op);
+    });
   }
 
   /// Of the resumed run. Where nobody counts its steps, as without an optimizer of PyTorch, each
@@ -520,11 +533,11 @@ class Comparison {
   [[nodiscard]] std::uint64_t end_of_first_step() const {
     const std::uint64_t first = report_.resume->candidate_op;
     const std::uint64_t count = candidate_.op_count();
-    const std::uint32_t step = candidate_.op_head(first).step;
+    const core::OpRecord of = candidate_.op_head(first);
     std::vector<std::uint64_t> losses;
     for (std::uint64_t op = first; op < count; ++op) {
       const core::OpRecord head = candidate_.op_head(op);
-      if (head.step != step) return op;
+      if (head.lane == of.lane && head.step != of.step) return op;
       if (head.op->name == core::kLossRecord) losses.push_back(op);
     }
     const bool counted = candidate_.op_head(count - 1).step != 0;
@@ -572,14 +585,16 @@ class Comparison {
     note_left_out("optimizers' steps, of which the other recording has what they left", options);
     if (options_.spec.resume || !baseline_.manifest().is_of_program()) return;
     damage_in([&] {
-      baseline_data_ = read_data_order(baseline_);
+      DataOrder of_baseline = read_data_order(baseline_);
       candidate_data_ = read_data_order(candidate_);
+      baseline_data_ = std::move(of_baseline);
       if (!have_other_workers(baseline_data_, candidate_data_)) return;
       PairingOptions of_loaders;
       of_loaders.baseline.without = operators_of_loaders(baseline_);
       of_loaders.candidate.without = operators_of_loaders(candidate_);
-      note_left_out("loaders that have other numbers of workers, whose batches are compared",
-                    of_loaders);
+      note_left_out(
+          "loaders, of which some have other numbers of workers; their batches are compared",
+          of_loaders);
       add_sorted(of_loaders.baseline.without, options.baseline.without);
       add_sorted(of_loaders.candidate.without, options.candidate.without);
     });

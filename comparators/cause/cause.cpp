@@ -946,6 +946,7 @@ std::optional<Cause> clipped_otherwise(const core::OpHead& reader, const Evidenc
   if (line.empty()) return std::nullopt;
   for (std::uint64_t op = reader.index; op < evidence.baseline.op_count(); ++op) {
     const core::OpRecord head = evidence.baseline.op_head(op);
+    if (head.step != reader.step) break;
     if (head.lane != reader.lane) continue;
     if (core::line_text(head.site.get()) != line) break;
     if (head.op->name != core::kClipRecord) continue;

@@ -132,24 +132,13 @@ class Story {
     return false;
   }
 
-  /// Whether an operator behind an op index reads a storage, and does not just write it anew.
-  [[nodiscard]] bool reads_after(std::uint64_t op, std::int64_t storage) const {
-    while (++op < dump_.op_count()) {
-      if (core::is_named_values(dump_.op_head(op))) continue;
-      const core::OpRecord record = dump_.op(op);
-      const bool copies = record.op->name == "aten::copy_";
-      const bool reads = std::ranges::any_of(record.tensors, [&](const auto& tensor) {
-        return core::is_input(tensor) && tensor.storage == storage &&
-               !(copies && tensor.slot == "self");
-      });
-      if (reads) return true;
-      if (copies && std::ranges::any_of(record.tensors, [&](const auto& tensor) {
-            return core::is_output(tensor) && tensor.storage == storage;
-          })) {
-        return false;
-      }
-    }
-    return false;
+  /// Whether an operator behind an op index reads what a leaf holds, before it is written anew.
+  [[nodiscard]] bool reads_after(std::uint64_t op, const Leaf& leaf) const {
+    const auto [of_op, is_new] = uses_.try_emplace(op);
+    if (is_new) find_uses(op, of_op->second);
+    const auto found = of_op->second.find(leaf.storage);
+    if (found == of_op->second.end() || !found->second.is_read || !leaf.tensor) return false;
+    return found->second.copied < core::element_count(leaf.tensor->shape);
   }
 
   /// The first behind an op index; null where there is none.
@@ -184,7 +173,31 @@ class Story {
   [[nodiscard]] bool has_steps() const { return has_steps_; }
 
  private:
+  struct Use {
+    bool is_read = false;
+    std::int64_t copied = 0;  ///< elements from its begin on that were written anew before
+  };
+  using Uses = std::map<std::int64_t, Use>;  ///< by storage
+
+  void find_uses(std::uint64_t op, Uses& uses) const {
+    while (++op < dump_.op_count()) {
+      if (core::is_named_values(dump_.op_head(op))) continue;
+      const core::OpRecord record = dump_.op(op);
+      const bool copies = record.op->name == "aten::copy_";
+      for (const core::TensorRecord& tensor : record.tensors) {
+        const bool is_target = copies && (core::is_output(tensor) || tensor.slot == "self");
+        if (core::is_input(tensor) && !is_target) uses[tensor.storage].is_read = true;
+      }
+      for (const core::TensorRecord& tensor : record.tensors) {
+        if (!copies || !core::is_output(tensor) || tensor.storage_offset != 0) continue;
+        Use& use = uses[tensor.storage];
+        if (!use.is_read) use.copied = std::max(use.copied, core::element_count(tensor.shape));
+      }
+    }
+  }
+
   const core::DumpSource& dump_;
+  mutable std::map<std::uint64_t, Uses> uses_;  ///< behind an op index
   std::map<std::string, std::vector<Moment>, std::less<>> moments_;
   std::vector<std::uint64_t> batches_;
   bool has_steps_ = false;  ///< of an optimizer
@@ -269,8 +282,7 @@ class StateJudge {
       }
     }
     at_save_ = here_.story.first_after("at_save", here_.file);
-    const std::uint64_t end =
-        std::max(there_.forward->op, there_.step == nullptr ? 0 : there_.step->op);
+    const std::uint64_t end = there_.step == nullptr ? there_.forward->op : there_.step->op;
     for (const Moment* moment :
          there_.story.between({"restored", "at_iterator", "at_batch"}, there_.file, end)) {
       add_prints(moment->leaves, restored_);
@@ -368,8 +380,8 @@ class StateJudge {
   /// optimizer keeps.
   [[nodiscard]] bool is_used(StateKind kind, const Leaf& here, const Leaf* there) const {
     if (kind == StateKind::kOtherModule) {
-      return here_.story.reads_after(here_.forward->op, here.storage) ||
-             (there != nullptr && there_.story.reads_after(there_.forward->op, there->storage));
+      return here_.story.reads_after(here_.forward->op, here) ||
+             (there != nullptr && there_.story.reads_after(there_.forward->op, *there));
     }
     const bool moves =
         is_generator(kind) || (kind == StateKind::kSchedule && here.name.starts_with("schedule["));
@@ -538,10 +550,7 @@ class StateJudge {
 };
 
 StateJudge::Side side_of(const Story& story, const Moment& file, const Moment& forward) {
-  // A step that calls for its loss begins before the forward pass.
-  const Moment* step = story.first_after("at_step", file.op);
-  const bool is_other = step != nullptr && step->op < forward.op && step->step != forward.step;
-  if (is_other) step = story.first_after("at_step", forward.op);
+  const Moment* step = story.first_after("at_step", forward.op);
   const Moment* backward = story.first_after("at_backward", forward.op);
   const bool is_before = backward != nullptr && step != nullptr && backward->op < step->op;
   return {story, file.op, &forward, step, is_before ? backward : nullptr};

@@ -21,8 +21,9 @@ struct MissingValues {
 
 /// Which operators a second round of runs has to record with their values, so that every first
 /// divergence of `reports` can be measured: `window` operators before and after it, in both of its
-/// runs, and the producers of its inputs. Where it has no values (an operator that one side does not
-/// have, another dtype or shape) the same of what the model returns. None when nothing is missing.
+/// runs, and the producers of its inputs. Where it has no values (an operator that one side does
+/// not have, another dtype or shape) the same of what the model returns. None when nothing is
+/// missing.
 MissingValues missing_values(std::span<const Report> reports, std::uint64_t window);
 
 /// The verdict of two runs that were recorded twice.

@@ -270,6 +270,9 @@ class Recording {
     for (core::NamedTensor& tensor : manifest_.named_tensors) {
       tensor.name = core::with_root(std::move(tensor.name), roots_);
     }
+    for (core::EnvironmentFact& fact : manifest_.environment) {
+      fact.name = core::with_root(std::move(fact.name), roots_);
+    }
   }
 
   /// A step whose operators are not recorded, on the calling thread.

@@ -616,13 +616,13 @@ class _Recording:
         lane = self._lane()
         prefix = self._root_name(root, lane)
         guarded(self._name_tensors)(root, prefix)
-        # What is called is the last: a thread that finds its number finds all others.
+        # What is called is the last: a thread that finds its number finds all others, and whether it is shared.
         for name, module in reversed(list(root.named_modules())):
-            self._define(module, ".".join(part for part in (prefix, name) if part))
-        if wrapped:
-            self._define(called, prefix)
+            if module is not called:
+                self._define(module, ".".join(part for part in (prefix, name) if part))
         if lane != _MAIN_LANE:
-            self.shared[self.numbers[id(called)]] = {lane: prefix}
+            self.shared[len(self.kept) + 1] = {lane: prefix}
+        self._define(called, prefix)
 
     def _name_tensors(self, root, prefix):
         for kind_number, tensors in ((1, root.named_parameters()), (2, root.named_buffers())):
@@ -647,7 +647,8 @@ class _Recording:
         lanes = self.shared[number]
         lane = self._lane()
         if lane not in lanes:
-            lanes[lane] = self._root_name(called.module if self.ranks.is_wrapper(called) else called, lane)
+            with self.naming:
+                lanes[lane] = self._root_name(called.module if self.ranks.is_wrapper(called) else called, lane)
 
     def _settle_roots(self):
         for lanes in self.shared.values():

@@ -303,10 +303,11 @@ class Checkpoints:
         tell((pickle,), "dump", before=lambda obj, *_args, **_kwargs: self._holds_state(obj) and self.on_save(obj))
         tell((pickle,), "load", lambda loaded, *_args, **_kwargs: self._holds_state(loaded) and self.on_load(loaded))
 
-    def _holds_state(self, obj):
-        """Whether something pickled is a checkpoint: others hold numbers and texts alone."""
-        with unseen():
-            return any(not isinstance(value, float) for _, value in self.leaves("", obj))
+    @staticmethod
+    def _holds_state(obj):
+        """Whether something pickled is a checkpoint: others hold neither tensors nor what has a state."""
+        return bool(inside("", obj, lambda _name, value, _depth:
+                           [value] if is_tensor(value) or hasattr(value, "state_dict") else None))
 
     def on_save(self, obj):
         self.record("saved", lambda: self.leaves("saved", obj))

@@ -34,7 +34,7 @@ class Optimizers:
 
     def begin(self):
         self._stepping = set()  # ids of optimizers that make a step
-        self._placed = set()  # ids of parameters that it has named by their place, as no module had named them
+        self._placed = {}  # by id, parameters that it has named by their place, as no module had named them
         self._inner_state = {}  # id of an optimizer -> what the step of another one inside of its own left
         self._leaders = {}  # by lane: the optimizer that has the most parameters there (weak), and how many
 
@@ -119,24 +119,27 @@ class Optimizers:
         if self._recording.ended or self._outer_step(optimizer) is not None:
             return None
         self._stepping.add(id(optimizer))
-        if self._recording.checkpoints is not None:
-            guarded(self._recording.checkpoints.at_step)(optimizer)
         closure = args[0] if args else kwargs.get("closure")
         has_closure, is_plain = callable(closure), self._is_plain_step(optimizer)
+        at_step = guarded(getattr(self._recording.checkpoints, "at_step", lambda _optimizer: None))
+        if not has_closure:
+            at_step(optimizer)
         is_recorded = self._recording.probe.repro_check_enter_step(is_plain and not has_closure)
         for name, tensor in self.named(optimizer):
             # Once all the same, for what is said of the whole program.
-            if is_recorded or not (id(tensor) in self._placed or id(tensor) in self._recording.names):
-                self._placed.add(id(tensor))
+            is_placed = self._placed.get(id(tensor), lambda: None)() is tensor
+            if is_recorded or not (is_placed or id(tensor) in self._recording.names):
+                self._placed[id(tensor)] = weakref.ref(tensor)
                 self._recording.name(tensor, name, 1)
         self._recording.ranks.tell_unwrapped(optimizer)
         if not has_closure:
             return None
-        closure = self._outside_of_step(closure, is_plain)
+        closure = self._outside_of_step(closure, is_plain, lambda: at_step(optimizer))
         return ((closure, *args[1:]), kwargs) if args else (args, {**kwargs, "closure": closure})
 
-    def _outside_of_step(self, closure, is_plain):
-        """What a step calls for its loss is no part of it. PyTorch's own call it before anything else."""
+    def _outside_of_step(self, closure, is_plain, after):
+        """What a step calls for its loss is no part of it. PyTorch's own call it before anything else, and then have
+        all gradients: `after` is told."""
         probe = self._recording.probe
         leave, enter = guarded(probe.repro_check_leave_step), guarded(probe.repro_check_enter_step)
 
@@ -144,7 +147,9 @@ class Optimizers:
         def outside(*args, **kwargs):
             leave()
             try:
-                return closure(*args, **kwargs)
+                loss = closure(*args, **kwargs)
+                after()
+                return loss
             finally:
                 enter(is_plain)
 

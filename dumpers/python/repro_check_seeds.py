@@ -195,7 +195,8 @@ def on_process(module):
         try:
             return original(process)
         except BaseException as error:
-            _ended_by = error
+            if module.current_process() is process:
+                _ended_by = error
             raise
 
     run.__doc__ = original.__doc__
@@ -207,7 +208,7 @@ def _raised():
     by none. An exit that is made of an exception, as torch.multiprocessing does, is that one."""
     error = _ended_by or getattr(sys, "last_value", None)
     if isinstance(error, SystemExit):
-        error = error.__context__
+        error = error.__context__ if error.code else None
     if error is None:
         return None
     place, trace = "", error.__traceback__

@@ -463,8 +463,7 @@ constexpr std::array<std::string_view, 6> kPassed{
     "aten::clone", "aten::contiguous", "aten::detach", "aten::dropout", "aten::relu", "aten::to"};
 
 /// What these give has the dtype of what they take, in another shape.
-constexpr std::array<std::string_view, 3> kReshaped{
-    "aten::flatten", "aten::reshape", "aten::view"};
+constexpr std::array<std::string_view, 3> kReshaped{"aten::flatten", "aten::reshape", "aten::view"};
 
 struct Weight {
   std::string name;  ///< `encoder.layers.0.weight`
@@ -476,7 +475,8 @@ class FirstLayers {
   FirstLayers(const torch::jit::Module& module, const Value* self) : module_(module), self_(self) {}
 
   /// Fills in what the first layer that takes `value` wants, if one is known.
-  /// @param is_reshaped  whether `value` has another shape than the argument: tokens, of which any shape
+  /// @param is_reshaped  whether `value` has another shape than the argument: tokens, of which any
+  /// shape
   ///                     will do, are known then as well
   /// @return whether one is
   bool describe(const Value* value, MethodArgument& argument, bool is_reshaped = false) {

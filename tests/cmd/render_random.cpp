@@ -204,7 +204,7 @@ comparators::RunSummary random_run(Dice& dice) {
 }
 
 void add_surroundings(Report& report, Dice& dice) {
-  if (dice.chance(2)) report.warnings = report.non_finite = {dice.name()};
+  if (dice.chance(2)) report.warnings = report.non_finite = {"NaN in " + dice.name()};
   for (std::uint64_t i = dice.below(5); i > 0; --i) {
     report.reasons.push_back(dice.name());
     report.warnings.push_back(dice.name());

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dumpers/capture/generators/generator_places.h"
 
+#include <c10/util/Exception.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -22,8 +24,8 @@ const GeneratorPlaces::Known* GeneratorPlaces::known(const GeneratorSnapshot& st
 }
 
 bool GeneratorPlaces::was_left_at(const GeneratorSnapshot& state) const {
-  const Known* const found = known(state);
-  return found != nullptr && found->left;
+  return std::ranges::any_of(
+      known_, [&](const Known& one) { return one.left && same_place(one.state, state); });
 }
 
 GeneratorPlace GeneratorPlaces::place_of(const GeneratorSnapshot& state) {

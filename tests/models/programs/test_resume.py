@@ -298,7 +298,7 @@ data, taken = Noisy(), 0
 if resumes:
     state = pickle.load(open("saved.pickle", "rb")) if fault == "pickle" else torch.load("saved.pt", weights_only=False)
     net.load_state_dict(state["net"], **({"assign": True} if fault == "assign" else {}))
-    if fault != "hand without":
+    if not fault.endswith("without"):
         optimizer.load_state_dict(state["optimizer"])
     if "average" in state and fault != "average not loaded":
         average.load_state_dict(state["average"])
@@ -310,9 +310,18 @@ if resumes:
     taken = state["taken"]
 while taken < 12:
     for batch in torch.utils.data.DataLoader(data, batch_size=4):
-        (net(batch) - batch).square().mean().backward()
+        def closure():
+            loss = (net(batch) - batch).square().mean()
+            loss.backward()
+            return loss
+
         taken += 1
-        if taken % 2 == 0:
+        if fault.startswith("closure"):
+            optimizer.step(closure)
+            optimizer.zero_grad()
+        else:
+            closure()
+        if taken % 2 == 0 and not fault.startswith("closure"):
             optimizer.step()
             optimizer.zero_grad()
             with torch.no_grad():
@@ -377,6 +386,12 @@ class Beside(ToolTest):
     def test_an_optimizer_by_hand_that_is_not_restored(self):
         report = self.resumed("hand without", 1)
         self.assertEqual(report["first_divergence"]["key"]["operator"], "aten::mul_.Tensor")
+
+    def test_a_step_that_calls_for_its_loss(self):
+        report = self.resumed("closure", 0)
+        outcomes = {state["kind"]: state["outcome"] for state in report["resume"]["states"]}
+        self.assertEqual(outcomes["state of the optimizer"], "right")
+        self.assert_leads("closure without", "state of the optimizer not loaded")
 
     def test_steps_of_what_the_resumed_run_makes_alone_are_those_of_the_first(self):
         report = self.resumed("more", 1)
