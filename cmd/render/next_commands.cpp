@@ -142,12 +142,16 @@ std::string remedy_for(const Report& report, comparators::CauseKind cause) {
 // The one setting to change for another try, as `--set` takes it, or a search for it.
 std::string try_again(const Report& report, const RenderOptions& options) {
   if (report.runs.size() < 2 || !report.first_divergence || report.resume) return {};
-  // A difference the runs were given is no chance: taking it away shows whether it is the cause.
-  const std::vector<std::string> apart = given_apart(report);
-  if (apart.size() == 1) return run_command(report, options, apart.front());
-  if (apart.size() > 1 && !report.repeat) return on_config(options, "bisect", "");
-  if (core::is_returned(shown_record(*report.first_divergence))) return {};
-  const std::string setting = remedy_for(report, report.first_divergence->cause.kind);
+  const comparators::CauseKind cause = report.first_divergence->cause.kind;
+  // Memory that nobody has written holds anything, whatever the runs were given.
+  if (cause != comparators::CauseKind::kUninitialised) {
+    // A difference the runs were given is no chance: taking it away shows whether it is the cause.
+    const std::vector<std::string> apart = given_apart(report);
+    if (apart.size() == 1) return run_command(report, options, apart.front());
+    if (apart.size() > 1 && !report.repeat) return on_config(options, "bisect", "");
+    if (core::is_returned(shown_record(*report.first_divergence))) return {};
+  }
+  const std::string setting = remedy_for(report, cause);
   return setting.empty() ? "" : run_command(report, options, setting);
 }
 

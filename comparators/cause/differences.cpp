@@ -153,9 +153,11 @@ std::vector<Difference> manifest_differences(const core::RunManifest& baseline,
     constexpr std::string_view kVariables = "/env/";
     if (change.pointer.starts_with(kVariables)) {
       const std::string name = "env." + change.pointer.substr(kVariables.size());
-      const bool is_read = core::environment_fact(baseline, name) != nullptr ||
-                           core::environment_fact(candidate, name) != nullptr;
-      if (is_read) continue;
+      // What the run had is known of some, and has been compared.
+      const auto knows = [&](const core::RunManifest& of) {
+        return std::ranges::find(of.settings, name, &core::Setting::name) != of.settings.end();
+      };
+      if (knows(baseline) || knows(candidate)) continue;
       add(name,
           variable_text(change.baseline),
           variable_text(change.candidate),

@@ -60,7 +60,8 @@ class Network(nn.Module):
 
 if FAULT == "index_put":  # the order of two threads, forced
     WHERE = torch.zeros(16, dtype=torch.long)
-    FROM = torch.tensor(list(range(15, -1, -1) if ON else range(16)))
+    FROM = torch.arange(16)
+    FROM.numpy()[:] = range(15, -1, -1) if ON else range(16)  # past the dispatcher
 ORDER = list(range(64))
 if is_on("set_order") or is_on("set_order_workers"):
     random.Random(5).shuffle(ORDER)

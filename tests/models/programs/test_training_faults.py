@@ -93,7 +93,7 @@ class Faults(ToolTest):
 
     def test_weight_nudged_by_one_ulp(self):
         report = self.compare("nudge", 1)
-        self.assert_origin(report, 5, "optimizer", "NUDGED", "aten::mul_")
+        self.assert_origin(report, 5, "optimizer", "NUDGED", "aten::lift_fresh")
         self.assertIn("1 of 512 elements, max 1 ULP", self.text)
 
     def test_batch_norm_in_the_wrong_mode(self):
