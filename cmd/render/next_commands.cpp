@@ -85,12 +85,7 @@ std::vector<std::string> given_apart(const Report& report) {
   const auto& baseline = report.runs[0].manifest;
   const auto& candidate = report.runs[1].manifest;
   for (const auto& suspect : comparators::suspects_of(baseline, candidate, report.differences)) {
-    if (suspect.pointer.empty()) continue;
-    // What the shell has cannot be given: what the candidate was given can.
-    const bool is_found = std::ranges::any_of(report.differences, [&](const auto& difference) {
-      return difference.pointer == suspect.name && difference.baseline == comparators::kAsFound;
-    });
-    add(suspect.pointer, suspect.value, is_found ? 0 : 1);
+    if (!suspect.pointer.empty()) add(suspect.pointer, suspect.value, suspect.run);
   }
   for (const auto& change :
        configs::recorded_changes(baseline.configuration, candidate.configuration)) {

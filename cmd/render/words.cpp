@@ -150,25 +150,33 @@ void put_at_op(Line& line, const Report& report, const OpDivergence& op) {
                                                   : "");
 }
 
+// Of the tensors that the runs were given, those that a divergence from the weights or the inputs
+// is about.
+std::vector<const comparators::NamedTensorDifference*> named_at_fault(const Report& report) {
+  std::vector<const comparators::NamedTensorDifference*> found;
+  for (const comparators::NamedTensorDifference& tensor : report.named_tensors) {
+    const bool is_input = tensor.kind == core::NamedTensorKind::kInput;
+    if (report.kind == (is_input ? DivergenceKind::kInputs : DivergenceKind::kWeights)) {
+      found.push_back(&tensor);
+    }
+  }
+  return found;
+}
+
 // Weights or inputs: no operator is to blame, so the line names the tensor first.
 void put_from_named(Line& line, const Report& report) {
   const bool is_weights = report.kind == DivergenceKind::kWeights;
   line.put(report.from_accepted ? " in" : " from").put(is_weights ? " the weights" : " the inputs");
-  const auto is_wanted = [&](const auto& tensor) {
-    return (tensor.kind != core::NamedTensorKind::kInput) == is_weights;
-  };
-  const auto& all = report.named_tensors;
-  const auto first = std::ranges::find_if(all, is_wanted);
-  if (first != all.end()) {
-    line.put(": ").put(first->name, Role::kPlace).put(", " + amount_text(*first));
-    const auto count = std::ranges::count_if(all, is_wanted);
-    line.put(count > 1 ? fmt::format(", and {} more", count - 1) : "");
+  const auto named = named_at_fault(report);
+  if (!named.empty()) {
+    line.put(": ").put(named[0]->name, Role::kPlace).put(", " + amount_text(*named[0]));
+    line.put(named.size() > 1 ? fmt::format(", and {} more", named.size() - 1) : "");
   }
   if (report.first_divergence) {
     line.put("; first reached " + when_text(report, *report.first_divergence))
         .put(op_line(*report.first_divergence));
     put_relation(line, report.first_divergence->relation);
-  } else if (first == all.end() && !report.reasons.empty()) {
+  } else if (named.empty() && !report.reasons.empty()) {
     line.put(": " + report.reasons.front());
   } else {
     line.put("; no operator differs");
@@ -330,20 +338,17 @@ void put_trouble(Line& line, const Report& report) {
 
 }  // namespace
 
-std::span<const std::string> unsaid_reasons(const Report& report) noexcept {
+std::span<const std::string> unsaid_reasons(const Report& report) {
   const std::span<const std::string> reasons = report.reasons;
   if (reasons.empty()) return reasons;
   bool is_said = report.status != Status::kReproducible;
   if (report.status == Status::kDiverged) {
-    const bool names_tensor =
-        (report.kind == DivergenceKind::kInputs || report.kind == DivergenceKind::kWeights) &&
-        !report.named_tensors.empty();
     const bool has_own_line =
         report.kind == DivergenceKind::kControlFlow || report.kind == DivergenceKind::kMissing ||
         report.kind == DivergenceKind::kGrowth || report.kind == DivergenceKind::kRestore ||
         (report.kind == DivergenceKind::kUnrepeated && report.passes.size() > 1);
     is_said = report.kind == DivergenceKind::kExpectation ||
-              (!report.first_divergence && !names_tensor && !has_own_line);
+              (!report.first_divergence && named_at_fault(report).empty() && !has_own_line);
   }
   return reasons.subspan(is_said ? 1 : 0);
 }

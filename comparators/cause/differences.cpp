@@ -25,6 +25,8 @@ namespace repro_check::comparators {
 namespace {
 
 constexpr std::string_view kAbsent = "unset";
+/// The value of a variable that a run was not given: the shell's, which not every manifest tells.
+constexpr std::string_view kAsFound = "as found";
 /// Where a difference is one of values that the calls were given.
 constexpr std::string_view kCalls = "/calls/";
 
@@ -265,16 +267,16 @@ std::vector<Suspect> configured(const core::RunManifest& baseline,
     const auto seen = by_pointer.find(change.pointer);
     if (seen == by_pointer.end()) continue;
     const bool own_words = change.pointer == "/optimize_executor";
+    const bool is_found = seen->second->baseline == kAsFound;
+    const std::string& value = is_found ? seen->second->candidate : seen->second->baseline;
     suspects.push_back(
         {is_of_threads(change.pointer) ? DifferenceGroup::kThreads : DifferenceGroup::kSettings,
          seen->second->pointer,
          own_words ? fmt::format("optimize_executor {} -> {}", change.baseline, change.candidate)
                    : to_text(*seen->second),
          change.pointer,
-         own_words ? change.baseline
-                   : value_of(change.pointer,
-                              seen->second->baseline == kAsFound ? seen->second->candidate
-                                                                 : seen->second->baseline)});
+         own_words ? change.baseline : value_of(change.pointer, value),
+         is_found ? 0 : 1});
   }
   return suspects;
 }

@@ -30,9 +30,6 @@ enum class DifferenceGroup {
 };
 DifferenceGroup group_of(const Difference& difference);
 
-/// The value of a variable that a run was not given: the shell's, which not every manifest tells.
-inline constexpr std::string_view kAsFound = "as found";
-
 /// What differs in the surroundings and may be why an operator gives other numbers for equal
 /// inputs.
 struct Suspect {
@@ -40,7 +37,9 @@ struct Suspect {
   std::string name;     ///< `mkldnn.enabled`
   std::string text;     ///< `mkldnn.enabled on -> off`
   std::string pointer;  ///< in a run of a configuration: `/settings/mkldnn.enabled`; or empty
-  std::string value;    ///< the baseline's there, as JSON text: `"on"`
+  std::string value;    ///< of the other run there, as JSON text: `"on"`
+  int run = 1;          ///< that can be given it: the candidate, but where the baseline has it from
+                        ///< the shell
 };
 
 /// The suspects alone, in the order threads, settings, environment: of a setting and what follows

@@ -166,8 +166,7 @@ std::string restore_advice(const RestoredState& state) {
       return fmt::format(
           "for the {}: give the optimizer the model's own parameters, in the order of the first "
           "run, and make it behind what puts others in their place, as "
-          "load_state_dict(assign=True) "
-          "does",
+          "load_state_dict(assign=True) does",
           what);
     case Restored::kRight:
     case Restored::kNotProven:

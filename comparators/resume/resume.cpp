@@ -265,8 +265,8 @@ class StateJudge {
     std::uint64_t file = 0;  ///< op index where the checkpoint was saved, or first loaded
     const Moment* forward = nullptr;
     const Moment* step = nullptr;  ///< may be null
-    const Moment* backward =
-        nullptr;  ///< the first after `forward`, and before `step`; may be null
+    /// The first after `forward`, and before `step`; may be null.
+    const Moment* backward = nullptr;
   };
 
   StateJudge(Side baseline, Side candidate) : here_(baseline), there_(candidate) {

@@ -475,9 +475,8 @@ class FirstLayers {
   FirstLayers(const torch::jit::Module& module, const Value* self) : module_(module), self_(self) {}
 
   /// Fills in what the first layer that takes `value` wants, if one is known.
-  /// @param is_reshaped  whether `value` has another shape than the argument: tokens, of which any
-  /// shape
-  ///                     will do, are known then as well
+  /// @param is_reshaped  `value` has another shape than the argument: only tokens are known then,
+  ///                     of which any shape will do
   /// @return whether one is
   bool describe(const Value* value, MethodArgument& argument, bool is_reshaped = false) {
     // A loop may lead back.

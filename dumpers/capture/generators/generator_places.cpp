@@ -17,12 +17,6 @@ const at::Generator& of_cpu() { return at::detail::getDefaultCPUGenerator(); }
 
 }  // namespace
 
-const GeneratorPlaces::Known* GeneratorPlaces::known(const GeneratorSnapshot& state) const {
-  const auto found =
-      std::ranges::find_if(known_, [&](const Known& one) { return same_place(one.state, state); });
-  return found == known_.end() ? nullptr : &*found;
-}
-
 bool GeneratorPlaces::was_left_at(const GeneratorSnapshot& state) const {
   return std::ranges::any_of(
       known_, [&](const Known& one) { return one.left && same_place(one.state, state); });
@@ -30,7 +24,9 @@ bool GeneratorPlaces::was_left_at(const GeneratorSnapshot& state) const {
 
 GeneratorPlace GeneratorPlaces::place_of(const GeneratorSnapshot& state) {
   if (!state.engine) return {state.seed, state.offset / kOffsetOfDraw};
-  if (const Known* const found = known(state)) return found->place;
+  for (const Known& one : known_) {
+    if (same_place(one.state, state)) return one.place;
+  }
   const GeneratorPlace place{state.seed, draws_since_seed(state).value_or(position_of(state))};
   remember({state, place, false});
   return place;

@@ -42,7 +42,6 @@ class GeneratorPlaces {
     bool left = false;
   };
 
-  [[nodiscard]] const Known* known(const GeneratorSnapshot& state) const;
   void remember(Known one) { known_.at(oldest_++ % known_.size()) = std::move(one); }
   GeneratorPlace place_of(const GeneratorSnapshot& state);
   /// @return where it stood
