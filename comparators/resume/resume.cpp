@@ -113,8 +113,8 @@ class Story {
     return found == moments_.end() ? none : found->second;
   }
 
-  /// Whether an operator behind an op index may have drawn random numbers of the CPU that somebody
-  /// asks for.
+  /// Whether an operator behind an op index may have drawn random numbers of the CPU's default
+  /// generator that somebody asks for.
   [[nodiscard]] bool draws_after(std::uint64_t op) const {
     const core::TraceSummary& trace = dump_.manifest().trace;
     if (!trace.only.empty() || !trace.include.empty() || !trace.exclude.empty()) return true;
@@ -124,8 +124,13 @@ class Story {
       const bool is_asked = std::ranges::any_of(record.tensors, [](const auto& tensor) {
         return core::is_output(tensor) && tensor.state != core::ContentState::kExcluded;
       });
+      const bool is_given_another =
+          std::ranges::any_of(record.arguments, [](const core::Argument& argument) {
+            const auto* given = std::get_if<core::Opaque>(&argument.value.data);
+            return given != nullptr && given->type == "Generator";
+          });
       // Draws on the host are of the place of a generator, most often the CPU's.
-      if (!is_asked || !record.generator) continue;
+      if (!is_asked || !record.generator || is_given_another) continue;
       const std::string& device = record.generator->device;
       if (device == "cpu" || device == "host") return true;
     }

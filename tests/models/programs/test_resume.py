@@ -306,7 +306,8 @@ if resumes:
         data.generator.set_state(state["generator"])
     for parameter, gradient in zip(net.parameters(), state.get("gradients", [])):
         parameter.grad = gradient
-    torch.set_rng_state(state["torch"])
+    if "torch" in state:
+        torch.set_rng_state(state["torch"])
     taken = state["taken"]
 while taken < 12:
     for batch in torch.utils.data.DataLoader(data, batch_size=4):
@@ -374,6 +375,11 @@ class Beside(ToolTest):
     def test_a_generator_of_the_dataset(self):
         self.assert_leads("generator", "generator of the dataset not saved")
         self.assert_leads("generator not loaded", "generator of the dataset not loaded")
+
+    def test_a_generator_that_nobody_draws_from_any_more(self):
+        report = self.resumed("torch", 0)
+        outcomes = {state["kind"]: state["outcome"] for state in report["resume"]["states"]}
+        self.assertEqual(outcomes["generator of PyTorch"], "not proven")
 
     def test_an_optimizer_of_parameters_in_another_order(self):
         self.assert_leads("order", "state of the optimizer at another's place: optimizer.0.weight.exp_avg, "
