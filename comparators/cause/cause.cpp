@@ -679,6 +679,14 @@ const std::string* only_holder(const core::RunManifest& manifest,
 
 Cause weights_cause(const TracedInput& input, const Evidence& evidence) {
   const TensorComparison& tensor = *input.comparison;
+  const std::string_view own = core::named_source(tensor.candidate.name).name;
+  if (own.empty()) {
+    return {CauseKind::kWeights,
+            fmt::format("where the baseline reads state `{}`, the candidate reads what is no "
+                        "parameter or buffer of its model{}",
+                        input.name,
+                        measured_size(input, evidence))};
+  }
   const std::string* here = only_holder(evidence.baseline.manifest(), tensor.candidate);
   const std::string* there = only_holder(evidence.candidate.manifest(), tensor.baseline);
   if (here == nullptr && there == nullptr) {
@@ -688,8 +696,7 @@ Cause weights_cause(const TracedInput& input, const Evidence& evidence) {
                         measured_size(input, evidence))};
   }
   const bool of_candidate = here != nullptr;
-  const std::string_view moved =
-      of_candidate ? core::named_source(tensor.candidate.name).name : std::string_view(*there);
+  const std::string_view moved = of_candidate ? own : std::string_view(*there);
   return {
       CauseKind::kWeights,
       fmt::format("the runs had different models: the candidate's `{}` is the baseline's `{}`: "

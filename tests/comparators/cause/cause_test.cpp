@@ -84,6 +84,18 @@ TEST_CASE("row 45: input data and weights are told apart from computation") {
                  "state `head.weight` differs, 1 of 2 elements, max 1 ULP"));
 }
 
+TEST_CASE("a value without a name is no layer that moved") {
+  Trace baseline = model("baseline");
+  Trace candidate = model("candidate");
+  for (Trace* trace : {&baseline, &candidate}) {
+    trace->tensor("v", {3, 5}).named("parameter", "tail.weight", "v").op("aten::neg", {"v"}, {"v"});
+  }
+  candidate.tensor("mean", {3, 5}).tensor("t2", {9, 11});
+  candidate.json()["ops"][2]["inputs"]["in1"] = "mean";
+  CHECK(mentions(cause_of(compare_traces(baseline, candidate)).evidence,
+                 "where the baseline reads state `head.weight`, the candidate reads what is no"));
+}
+
 TEST_CASE("weights that differ and change no output are a difference, not a divergence") {
   Trace baseline = model("baseline");
   Trace candidate = model("candidate");
