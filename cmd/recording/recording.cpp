@@ -32,10 +32,11 @@ namespace {
 using comparators::Report;
 using comparators::Status;
 
-/// The last line of a log that is neither empty nor indented, as the recorder's hints are; only the
-/// end of the file is read.
-std::string last_line(const std::filesystem::path& file) {
-  constexpr std::streamoff kTail = 4096;
+/// The line of a log that says how the program ended: the last that is neither empty nor indented,
+/// as the recorder's hints are. Where a launcher of several ranks has drawn its table behind what
+/// they said, the exception of the first that had one. Only the end of the file is read.
+std::string last_words(const std::filesystem::path& file) {
+  constexpr std::streamoff kTail = std::streamoff{1} << 16U;
   std::ifstream stream(file, std::ios::binary);
   stream.seekg(0, std::ios::end);
   const std::streamoff size = stream.tellg();
@@ -43,10 +44,17 @@ std::string last_line(const std::filesystem::path& file) {
   stream.seekg(std::max<std::streamoff>(0, size - kTail));
   std::string last;
   std::string indented;
+  std::string of_rank;
   for (std::string line; std::getline(stream, line);) {
     line.erase(line.find_last_not_of("\r \t") + 1);
-    if (!line.empty()) (line.starts_with("  ") ? indented : last) = line;
+    if (line.empty()) continue;
+    (line.starts_with("  ") ? indented : last) = line;
+    const std::size_t said = line.starts_with("[rank") ? line.find("]: ") : std::string::npos;
+    if (said == std::string::npos || !of_rank.empty()) continue;
+    const std::string_view text = std::string_view(line).substr(said + 3);
+    if (!text.starts_with(' ') && !text.starts_with("Traceback ")) of_rank = line;
   }
+  if (last.find_first_not_of("=-") == std::string::npos && !of_rank.empty()) return of_rank;
   return last.empty() ? indented : last;
 }
 
@@ -251,7 +259,7 @@ RecordingResult record(const RecordingJob& job, Progress& progress) {
 
   std::error_code ignored;
   if (std::filesystem::exists(job.log(), ignored)) {
-    result.log = {job.log().string(), last_line(job.log())};
+    result.log = {job.log().string(), last_words(job.log())};
   }
   result.totals = outcome.totals;
   result.outputs = outcome.outputs;

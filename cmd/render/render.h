@@ -63,8 +63,8 @@ std::string gate_command(std::string_view verb,
 
 /// What a recorder left on stderr, for a run that failed.
 struct RunLog {
-  std::string path;       ///< empty = there is none
-  std::string last_line;  ///< as it stands in the file: hostile
+  std::string path;        ///< empty = there is none
+  std::string last_words;  ///< as it stands in the file: hostile
 };
 
 /// Divergent operators listed by default.

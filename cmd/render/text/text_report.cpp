@@ -748,9 +748,9 @@ void add_unfinished(Page& page, const Report& report, const std::vector<RunLog>&
       page.prose("recorded", fmt::format("op {} was the last one reached", *run.last_op));
     }
     if (i >= logs.size() || logs[i].path.empty()) continue;
-    const auto& [path, last_line] = logs[i];
+    const auto& [path, last_words] = logs[i];
     page.prose("stderr",
-               last_line.empty() ? path : fmt::format("{}, last line: {}", path, last_line));
+               last_words.empty() ? path : fmt::format("{}, at its end: {}", path, last_words));
   }
 }
 
