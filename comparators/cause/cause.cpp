@@ -727,11 +727,15 @@ std::string given_text(const TracedInput& input, const Evidence& evidence) {
       op_text(head));
 }
 
-/// Whether the differing inputs are the same tensors, in another order.
+/// Whether the differing inputs are known to be the same tensors, in another order.
 bool is_reordered(const std::vector<TensorComparison>& inputs) {
   std::vector<core::Digest> here;
   std::vector<core::Digest> there;
   for (const TensorComparison& input : inputs) {
+    if (input.baseline.state != core::ContentState::kHashed ||
+        input.candidate.state != core::ContentState::kHashed) {
+      return false;
+    }
     here.push_back(input.baseline.digest);
     there.push_back(input.candidate.digest);
   }
@@ -829,11 +833,12 @@ std::string made_by_program_text(const core::TensorRecord& tensor, const core::D
   if (tensor.producer >= 0) {
     const core::OpRecord maker = dump.op_head(static_cast<std::uint64_t>(tensor.producer));
     if (core::hands_out_memory(core::base_name(maker.op->name))) {
+      // Memory that nobody has written has no contents.
       return fmt::format(
-          ", and no recorded operator wrote it since {} made room for it: the program did, or "
-          "nobody "
-          "has written it",
-          op_text(maker));
+          ", and no recorded operator wrote it since {} made room for it: {} did{}",
+          op_text(maker),
+          dump.manifest().is_of_program() ? "the program" : "the model",
+          tensor.state == core::ContentState::kHashed ? "" : ", or nobody has written it");
     }
   }
   return ", and no recorded operator made it: the program did";
@@ -900,6 +905,13 @@ Cause cause_of(const TracedInput& input, const OpFindings& findings, const Evide
                     made_by_program_text(tensor.baseline, evidence.baseline) +
                     of_host_text(evidence),
                 handed_advice(evidence)};
+      }
+      if (tensor.baseline.producer >= 0) {
+        return {CauseKind::kConstant,
+                argument + " differs" + measured_size(input, evidence) +
+                    made_by_program_text(tensor.baseline, evidence.baseline),
+                "compare the numbers that the model is given, and those that it holds: "
+                "torch.tensor([...]) is made of them with no operator"};
       }
       return {CauseKind::kConstant,
               argument +

@@ -39,7 +39,7 @@ bool is_known_since_lately(std::string_view name) {
 bool is_cosmetic(std::string_view pointer) {
   constexpr std::string_view kWords =
       "host hostname path directory time date created pid user memory uptime kernel loadavg label "
-      "process cwd PYTHONHASHSEED locale";
+      "process cwd locale";
   while (!pointer.empty()) {
     const std::string_view word = pointer.substr(0, pointer.find_first_of("._"));
     if (is_word_of(kWords, word)) return true;

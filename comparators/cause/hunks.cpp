@@ -139,6 +139,9 @@ std::size_t pairs_in(const HunkJudge& of, const Hunk& hunk) {
   return !is_reordered(of, hunk) && replaced(of, hunk) ? hunk.missing.size() : 0;
 }
 
+constexpr const char* kLookForWhatLeads =
+    "look at what leads to this line in each run: a branch, a version, or a value of the host";
+
 HunkVerdict replacement(const HunkJudge& of, const Hunk& hunk, std::size_t i) {
   const core::OpRecord from = of.evidence.baseline.op_head(hunk.missing[i]);
   const core::OpRecord to = of.evidence.candidate.op_head(hunk.extra[i]);
@@ -161,8 +164,7 @@ HunkVerdict replacement(const HunkJudge& of, const Hunk& hunk, std::size_t i) {
         from.phase != to.phase
             ? "look at what encloses this line in one run alone: no_grad(), eval(), a step, or a "
               "loader's iteration"
-            : "look at what leads to this line in each run: a branch, a version, or a value of the "
-              "host";
+            : kLookForWhatLeads;
   }
   return {DivergenceKind::kMismatch, std::move(cause)};
 }
@@ -189,7 +191,10 @@ HunkVerdict reordering(const HunkJudge& of, const Hunk& hunk) {
 }
 
 /// One operator against several of the same module, in its place.
-std::optional<HunkVerdict> decomposed(const HunkJudge& of, const Hunk& hunk) {
+/// @param by_host  of a program, what may have led it to either
+std::optional<HunkVerdict> decomposed(const HunkJudge& of,
+                                      const Hunk& hunk,
+                                      const std::string& by_host) {
   const bool in_baseline = hunk.missing.size() == 1;  // the one that is whole
   const Ops& wholes = in_baseline ? hunk.missing : hunk.extra;
   const Ops& parts = in_baseline ? hunk.extra : hunk.missing;
@@ -212,9 +217,11 @@ std::optional<HunkVerdict> decomposed(const HunkJudge& of, const Hunk& hunk) {
                                   names,
                                   in_baseline ? "candidate" : "baseline");
   Cause cause{CauseKind::kDecomposed,
-              fmt::format("{}; their outputs {}",
+              fmt::format("{}; their outputs {}{}",
                           brief,
-                          equal ? "are bit-equal" : "are not equal, or not known to be")};
+                          equal ? "are bit-equal" : "are not equal, or not known to be",
+                          by_host)};
+  if (of.evidence.baseline.manifest().is_of_program() && !equal) cause.advice = kLookForWhatLeads;
   cause.brief = std::move(brief);
   return HunkVerdict{DivergenceKind::kMissing, std::move(cause)};
 }
@@ -259,7 +266,7 @@ HunkVerdict judge_hunk(const HunkJudge& of,
     by_host = "; " + of.evidence.gradients_apart + by_host;
   }
   if (is_reordered(of, hunk)) return reordering(of, hunk);
-  if (auto verdict = decomposed(of, hunk)) return *verdict;
+  if (auto verdict = decomposed(of, hunk, by_host)) return *verdict;
   if (auto verdict = loop(of, hunk)) {
     verdict->cause.evidence += decision_text(decision, false) + by_host;
     return *verdict;

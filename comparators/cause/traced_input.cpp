@@ -161,8 +161,9 @@ class Tracer {
           set_producer(*step, traced);
           return;
         }
-        // Memory that was handed out empty: Python has filled it since, with no operator.
-        if (evidence_.baseline.manifest().is_of_program()) {
+        // Memory that was handed out empty has been filled since, with no operator: by Python, or
+        // by a model that makes a tensor of numbers.
+        if (evidence_.baseline.manifest().is_of_program() || is_filled(*traced.comparison)) {
           traced.producer.reset();
           return;
         }
@@ -175,6 +176,11 @@ class Tracer {
       default:
         traced.origin = CauseKind::kPropagated;
     }
+  }
+
+  [[nodiscard]] static bool is_filled(const TensorComparison& comparison) {
+    return comparison.baseline.state == core::ContentState::kHashed &&
+           comparison.candidate.state == core::ContentState::kHashed;
   }
 
   /// Whether what other ranks gave was not there yet when its record ended.
@@ -219,6 +225,8 @@ class Tracer {
       if (call.phase == core::Phase::kBackward || !is_one_place(call.site.get())) continue;
       const bool differs = evidence_.outcomes.at(op) == OpOutcome::kDiverged;
       if (!differs && !reads_differing(op)) continue;
+      // What it was given, and nothing came of, was not made in it.
+      if (!differs && is_given(op, traced.comparison->baseline)) return;
       traced.producer = op;
       traced.origin = CauseKind::kPropagated;
       return;
@@ -234,6 +242,14 @@ class Tracer {
     if (found == evidence_.unmade.end() || input.baseline.storage < 0) return;
     traced.producer = found->second;
     traced.origin = CauseKind::kPropagated;
+  }
+
+  [[nodiscard]] bool is_given(std::uint64_t op, const core::TensorRecord& value) const {
+    const core::OpRecord call = evidence_.baseline.op(op);
+    return std::ranges::any_of(call.tensors, [&](const core::TensorRecord& tensor) {
+      return core::is_input(tensor) && tensor.storage == value.storage &&
+             tensor.content_key() == value.content_key();
+    });
   }
 
   /// What comes out may be equal all the same, and what is kept inside differ.

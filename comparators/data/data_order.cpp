@@ -307,7 +307,10 @@ void say_order(const DataLoaderTrace& one, const DataLoaderTrace& other, DataCom
   if (here != there) {
     into.mend = "give both runs one batch size and one dataset";
   } else if (one.sampler == core::kIterableDataset) {
-    into.mend = "let what the dataset yields not depend on how it is split among workers";
+    into.mend =
+        one.workers != other.workers
+            ? "let what the dataset yields not depend on how it is split among workers"
+            : "seed what the dataset draws from, and look for what it reads in no fixed order";
   } else {
     into.mend = fmt::format(
         "seed the generator of the sampler ({}) alike: DataLoader(generator=...), or "

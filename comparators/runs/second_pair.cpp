@@ -35,8 +35,9 @@ const OpDivergence* measurable(const Report& report) noexcept {
   return nullptr;
 }
 
-/// @param operators  that the run has; `index` is of one of them
+/// @param operators  that the run has; what it returns comes behind them
 core::OpRange around(std::uint64_t index, std::uint64_t window, std::uint64_t operators) noexcept {
+  operators = std::max(operators, index + 1);
   return {index - std::min(index, window), index + std::min(operators - 1 - index, window)};
 }
 
@@ -67,9 +68,10 @@ std::optional<core::OpRange> operators_of_step(const core::OpRecord& record) {
 /// Whether the divergence of `closer` is among the operators of the step `of`, which were not read
 /// one by one, or not recorded: their indices are then those from its own on.
 bool holds(const OpDivergence& of, const OpDivergence& closer) {
-  return is_step(of.baseline) && closer.baseline.phase == core::Phase::kOptimizer &&
-         closer.baseline.step == of.baseline.step &&
-         closer.baseline.index >= operators_of_step(of.baseline)->first;
+  const core::OpRecord& step = closer.baseline_index ? of.baseline : of.candidate;
+  const core::OpRecord& inside = closer.baseline_index ? closer.baseline : closer.candidate;
+  return is_step(step) && inside.phase == core::Phase::kOptimizer && inside.step == step.step &&
+         inside.index >= operators_of_step(step)->first;
 }
 
 /// Whether two runs that resumed part at the same call from there on: what comes before is compared
@@ -169,7 +171,10 @@ Report settle(Report digests, Report values) {
     const bool is_of_step = report.first_divergence && digests.first_divergence &&
                             holds(*digests.first_divergence, *report.first_divergence) &&
                             !is_step(report.first_divergence->baseline);
-    if (is_of_step && digests.first_divergence->cause.kind == CauseKind::kArgument) {
+    // As well why one is there in one run alone.
+    if (is_of_step &&
+        (digests.first_divergence->cause.kind == CauseKind::kArgument ||
+         !report.first_divergence->baseline_index || !report.first_divergence->candidate_index)) {
       lead_with(digests.first_divergence->cause, report.first_divergence->cause);
     }
   } else {

@@ -81,10 +81,12 @@ std::string text_attribute(void* object, const char* name) {
 
 constexpr std::string_view kOwnFiles = "/repro-check/python/repro_check_";
 
-/// Frames that a person did not write: of PyTorch and Triton, of the interpreter's own import
-/// machinery, of what marks functions as deprecated, and of what brought the probe in.
+/// Frames that a person did not write: of PyTorch (also what it makes of a program that it traces)
+/// and Triton, of the interpreter's own import machinery, of what marks functions as deprecated, and
+/// of what brought the probe in.
 bool is_framework(std::string_view file) {
   return file.find("-packages/torch/") != std::string_view::npos || file.starts_with("<frozen ") ||
+         file.starts_with("<eval_with_key>") ||
          file.ends_with("/typing_extensions.py") || file.ends_with("/warnings.py") ||
          file.find("-packages/triton/") != std::string_view::npos ||
          file.find(kOwnFiles) != std::string_view::npos;

@@ -193,6 +193,24 @@ TEST_CASE("what a step was told otherwise leads what is found inside of it") {
   CHECK(same.first_divergence->cause.evidence != "told other numbers");
 }
 
+TEST_CASE("an operator of the step that one run alone has is the same divergence") {
+  Report digests = training(5.5, 0, "digest");
+  digests.first_divergence->cause = {CauseKind::kUnexplained, "the step"};
+  Report closer = training(5.25, 2, "tensor");
+  closer.first_divergence->baseline_index.reset();
+  closer.first_divergence->baseline = {};
+  const Report report = settle(digests, closer);
+  CHECK(report.kind != DivergenceKind::kUnrepeated);
+  CHECK(report.first_divergence->cause.evidence == "the step");
+}
+
+TEST_CASE("of what comes behind the operators no operator is made up") {
+  Report report = compared(5.5, 7);
+  report.first_divergence->baseline_index = 9;
+  report.first_divergence->candidate_index = 9;
+  CHECK(missing_values({&report, 1}, 4).operators.back().last <= 9);
+}
+
 TEST_CASE("a second pair that cannot be judged does not take back the first one's divergence") {
   Report failed;
   failed.status = Status::kRunFailed;

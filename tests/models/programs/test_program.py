@@ -464,6 +464,103 @@ class Run(Program):
         shown = self.tool("run", "-c", "config.json")
         self.assertEqual(shown.code, 0, shown.stdout + shown.stderr)
 
+    def test_what_came_of_nothing_is_no_place_to_look_at(self):
+        first = self.compare("""
+            import sys, torch
+            w = torch.zeros(3, requires_grad=True)
+            (w * float(sys.argv[1])).sum().backward()
+            torch.optim.SGD([w], 0.1).step()
+        """)
+        self.assertEqual(first["key"]["phase"], "backward")
+        self.assertEqual(first["relation"], "origin")
+        self.assertIn("argument `other` differs, 0 -> 1, and no recorded operator made it", first["cause"]["evidence"])
+
+    def test_options_of_an_optimizer_that_one_run_alone_has_operators_for(self):
+        for text in ("torch.optim.Adam(model.parameters(), weight_decay=0.1 * int(sys.argv[1]))",
+                     "torch.optim.Adam(model.parameters(), weight_decay=0.1 - 0.1 * int(sys.argv[1]))"):
+            first = self.compare(f"""
+                import sys, torch
+                model = torch.nn.Linear(3, 1)
+                optimizer = {text}
+                model(torch.ones(2, 3)).sum().backward()
+                optimizer.step()
+            """)
+            self.assertIn("the optimizer was told other numbers: option.weight_decay[0]", first["cause"]["evidence"])
+
+    def test_unread_tensors_are_not_known_to_be_the_same(self):
+        first = self.compare("""
+            import sys, torch
+            parameters = [torch.nn.Parameter(torch.rand(n)) for n in (2, 3, 4)]
+
+            class Sign(torch.optim.Optimizer):
+                @torch.no_grad()
+                def step(self):
+                    for each in self.param_groups[0]["params"]:
+                        if each.grad is not None:
+                            each.sub_(each.grad.sign(), alpha=0.1)
+
+            optimizer = Sign(parameters, {})
+            sum((each * each).sum() for each in parameters).backward()
+            if sys.argv[1] == "1":
+                parameters[0].grad = None
+            optimizer.step()
+        """)
+        self.assertIn("it was given another tensor", first["cause"]["evidence"])
+
+    def test_what_an_operator_of_one_run_stands_in_the_place_of(self):
+        first = self.compare("""
+            import sys, torch
+            logits = torch.rand(2, 4)
+            taken = logits.argmax(-1) if sys.argv[1] == "1" else torch.multinomial(logits.softmax(-1), 1).squeeze(-1)
+            print(torch.nn.Embedding(4, 2)(taken).sum())
+        """)
+        self.assertRegex(first["cause"]["advice"], "^look at what leads to this line in each run")
+
+    def test_numbers_that_python_made_a_tensor_of(self):
+        first = self.compare("""
+            import sys, torch
+            print(torch.nn.Linear(3, 1)(torch.tensor([float(sys.argv[1]), 2., 3.])))
+        """)
+        self.assertIn("made room for it: the program did", first["cause"]["evidence"])
+        self.assertNotIn("nobody", first["cause"]["evidence"])
+
+    def test_a_compiled_function_is_at_a_line_of_the_programs(self):
+        first = self.compare("""
+            import sys, torch
+
+            @torch.compile(backend="eager")
+            def scaled(x):
+                return (x + 1) * float(sys.argv[1])
+
+            print(scaled(torch.ones(3)))
+        """)
+        self.assertIn("program.py", str(first["source"]))
+        self.assertNotIn("eval_with_key", str(first["source"]))
+
+    def test_the_seed_of_hashes_is_a_suspect(self):
+        self.write_config({"program": {"command": [sys.executable, str(self.write("""
+            import torch
+            values = {name: torch.rand(3) for name in ("ce", "kd", "l2", "mse", "reg", "aux")}
+            print(sum(torch.nn.Linear(3, 1)(values[name]).sum() for name in set(values)))
+        """))]}, "seed": None, "runs": [{"name": "one", "env": {"PYTHONHASHSEED": "1"}},
+                                        {"name": "other", "env": {"PYTHONHASHSEED": "2"}}]})
+        shown = self.tool("exec", "-c", "config.json")
+        self.assertEqual(shown.code, 1, shown.stderr)
+        self.assertIn("env.PYTHONHASHSEED 1 -> 2", shown.stdout)
+
+    def test_a_file_that_is_memory_is_read_anew(self):
+        first = self.compare("""
+            import mmap, sys, torch
+            shared = torch.from_file(f"file{sys.argv[1]}", shared=True, size=4)
+            file = open(f"file{sys.argv[1]}", "r+b")
+            written = mmap.mmap(file.fileno(), 16)
+            model = torch.nn.Linear(4, 1)
+            for step in range(2):
+                written[3:4] = bytes([63 * step * int(sys.argv[1])])
+                print(model(shared).sum())
+        """)
+        self.assertEqual(first["cause"]["name"], "unobserved write")
+
     def test_a_parameter_that_one_run_alone_freezes_is_named(self):
         first = self.compare("""
             import sys
