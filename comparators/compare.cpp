@@ -213,8 +213,9 @@ std::string nothing_compared(const VerdictInput& input, const Coverage& coverage
   return "no element of any output could be compared by value";
 }
 
-std::string mend_for(Status status, const VerdictInput& input, const Coverage& coverage) {
-  switch (status) {
+std::string mend_for(const VerdictInput& input, const Report& report) {
+  const Coverage& coverage = report.coverage;
+  switch (report.status) {
     case Status::kDamaged:
       return "record again and check the disk; this is not a divergence";
     case Status::kNotComparable:
@@ -235,6 +236,9 @@ std::string mend_for(Status status, const VerdictInput& input, const Coverage& c
                  : "record with \"dump\": {\"level\": \"tensor\"}, or compare with policy "
                    "\"bitwise\"";
     case Status::kNothingCompared:
+      if (report.returned.is_opaque() && coverage.baseline_ops + coverage.candidate_ops == 0) {
+        return "have the model return tensors, numbers or strings";
+      }
       if (input.matched != 0 && coverage.ignored != 0) {
         return "let a rule other than \"ignore\" match some of the outputs";
       }
@@ -315,7 +319,7 @@ void decide(const VerdictInput& input, Report& report) {
                             !input.first_unruled.empty();
   if (incomparable) statuses.push_back(Status::kNotComparable);
   // What comes back is something, unless it comes from operators that only one side has.
-  const bool has_returned = returned.compared != 0 && unmatched == 0;
+  const bool has_returned = returned.compared != 0 && !returned.is_opaque() && unmatched == 0;
   const bool nothing = input.values == 0 && input.incomparable.empty() && !has_returned;
   if (nothing) statuses.push_back(Status::kNothingCompared);
   if (statuses.empty()) statuses.push_back(Status::kReproducible);
@@ -338,10 +342,15 @@ void decide(const VerdictInput& input, Report& report) {
                                          input.returned_not_judged));
   }
   if (nothing) {
-    report.reasons.push_back(nothing_compared(input, coverage));
+    std::string reason = nothing_compared(input, coverage);
+    if (returned.is_opaque()) {
+      reason += fmt::format(", and of what the model returns ({}) only the type was compared",
+                            fmt::join(returned.opaque, ", "));
+    }
+    report.reasons.push_back(std::move(reason));
   }
   report.mend = report.kind == DivergenceKind::kRestore ? restore_advice(*report.resume->leading())
-                                                        : mend_for(report.status, input, coverage);
+                                                        : mend_for(input, report);
 }
 
 class Comparison {

@@ -705,7 +705,7 @@ std::string extract(const core::DumpSource& dump,
   Reproducer reproducer;
   reproducer.op = core::require_replayable(dump, op);
   require_dense(reproducer.op);
-  reproducer.storages = core::input_storages(reproducer.op);
+  reproducer.storages = core::input_storages(dump, reproducer.op);
   reproducer.manifest = dump.manifest();
   reproducer.script = output.filename().string();
   reproducer.data = output.stem().string() + ".data";

@@ -65,7 +65,13 @@ std::string values_text(const comparators::ReturnedValues& returned) {
 // Where no operator was compared, what the model returns is all there is.
 void put_returned_pass(Line& line, const comparators::ReturnedValues& returned) {
   const std::string values = values_text(returned);
-  line.put(fmt::format(": what the model returns is {}{}; no operator was compared",
+  const std::string but = returned.opaque.empty()
+                              ? ""
+                              : fmt::format(", but for {}{} whose type alone was compared,",
+                                            returned.opaque.front(),
+                                            returned.opaque.size() > 1 ? " and others" : "");
+  line.put(fmt::format(": what the model returns{} is {}{}; no operator was compared",
+                       but,
                        returned.within_policy > 0 ? "within policy" : "bit-identical",
                        values.empty() ? "" : ", " + values));
 }
@@ -563,6 +569,9 @@ std::string returned_text(const Report& report) {
   if (returned.baseline == 0 || returned.candidate == 0) {
     return fmt::format("not recorded in the {}, so not compared",
                        returned.baseline == 0 ? "baseline" : "candidate");
+  }
+  if (returned.is_opaque() && !returned.first) {
+    return fmt::format("of {} only the type was compared", fmt::join(returned.opaque, ", "));
   }
   const std::string text = returned.first ? differing(returned) : agreeing(returned);
   return returned.opaque.empty() ? text

@@ -4,16 +4,20 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "cmd/recording/space.h"
 #include "cmd/run/runs.h"
+#include "cmd/terminal/logging.h"
+#include "comparators/cause/cause.h"
 #include "comparators/compare.h"
 #include "core/error.h"
 #include "core/trace/run_manifest.h"
 #include "dumpers/store/directory/dump_directory.h"
+#include "dumpers/store/dump_reader.h"
 
 namespace repro_check::cmd {
 namespace {
@@ -38,6 +42,8 @@ constexpr std::array<Way, 4> kWays{{{", bare", true, core::DumpLevel::kDigest},
 /// Runs without recording before it is said to change anything: what does not repeat may have done
 /// so twice by chance.
 constexpr unsigned kMoreBare = 4;
+
+constexpr const char* kFillIt = "fill the tensor in the model (zeros instead of empty)";
 
 std::filesystem::path observer_directory(std::filesystem::path dump) { return dump += ".observer"; }
 
@@ -102,6 +108,28 @@ ObserverFinding judge_outputs(const configs::RunSpec& run, const std::vector<Out
   return finding;
 }
 
+/// The first operator of a recording that reads memory that nobody has written, or else picks some
+/// of its elements; empty where there is none.
+std::string unwritten_read(const std::filesystem::path& dump) {
+  std::string picked;
+  try {
+    const auto source = store::open_dump(dump);
+    for (std::uint64_t op = 0; op < source->op_count(); ++op) {
+      const core::OpRecord record = source->op(op);
+      if (!record.op || !comparators::may_read_unwritten(record)) continue;
+      const std::string reader =
+          (core::is_returned(record) ? "the model returns"
+                                     : comparators::op_text(record) + " reads") +
+          std::string(" memory that nobody has written");
+      if (comparators::unwritten_argument(record) != nullptr) return reader;
+      if (picked.empty()) picked = reader;
+    }
+  } catch (const core::Error& error) {
+    log_debug(std::string("no look for unwritten memory: ") + error.what());
+  }
+  return picked;
+}
+
 bool is_same_run(const RecordingJob& left, const RecordingJob& right) {
   configs::RunSpec renamed = left.run;
   renamed.name = right.run.name;
@@ -116,6 +144,7 @@ bool ask(const RecordingJob& run,
          ObserverCheck& check) {
   std::vector<Outputs> answers;
   std::optional<SpaceEstimate> tensors;
+  std::string unwritten;
   const auto answer = [&](const Way& way) -> std::optional<Outputs> {
     const RecordingJob job = job_for(run, way);
     progress.begin(number, total, run.run.name + way.note);
@@ -126,6 +155,7 @@ bool ask(const RecordingJob& run,
     if (!outputs) return outputs;
     if (!way.bare && way.level == core::DumpLevel::kDigest) {
       tensors = estimate_values(job.dump, job_for(run, kWays.back()), {});
+      unwritten = unwritten_read(job.dump);
     }
     if (!way.bare) store::discard_recording(job.dump);
     std::error_code ignored;
@@ -144,8 +174,14 @@ bool ask(const RecordingJob& run,
     answers[1] = *std::move(outputs);
     finding = judge_outputs(run.run, answers);
   }
+  finding.unwritten = std::move(unwritten);
   check.findings.push_back(std::move(finding));
   return true;
+}
+
+/// To be appended to what was found.
+std::string reading_text(const ObserverFinding& finding) {
+  return finding.unwritten.empty() ? "" : "; " + finding.unwritten;
 }
 
 }  // namespace
@@ -177,10 +213,11 @@ void add_observed(const ObserverCheck& check, bool is_program, Report& report) {
       std::ranges::find(check.findings, Outcome::kUnrepeated, &ObserverFinding::outcome);
   if (found == check.findings.end() || report.status == Status::kDiverged) return;
   report.kind = comparators::DivergenceKind::kUnrepeated;
-  std::string reason = fmt::format("{}: {}: the {} itself does not repeat",
+  std::string reason = fmt::format("{}: {}: the {} itself does not repeat{}",
                                    found->run,
                                    found->detail,
-                                   is_program ? "program" : "model");
+                                   is_program ? "program" : "model",
+                                   reading_text(*found));
   const core::ExitCode code = comparators::exit_code_of(report);
   if (code == core::ExitCode::kRunFailed || code == core::ExitCode::kDumpUnusable) {
     report.also.push_back(Status::kDiverged);
@@ -190,6 +227,10 @@ void add_observed(const ObserverCheck& check, bool is_program, Report& report) {
   if (report.status != Status::kReproducible) report.also.push_back(report.status);
   report.status = Status::kDiverged;
   report.reasons.insert(report.reasons.begin(), std::move(reason));
+  if (!found->unwritten.empty()) {
+    report.mend = kFillIt;
+    return;
+  }
   report.mend = fmt::format(
       "recording can hide a race: record more runs (-n 29); or take away what may race: one "
       "\"seed\", --set /determinism=error, {}",
@@ -200,20 +241,23 @@ Report observer_report(const std::vector<RecordingJob>& jobs, const ObserverChec
   Report report;
   report.status = Status::kObserverEffect;
   report.observer = check.findings;
+  report.mend = kFillIt;
   for (const ObserverFinding& finding : check.findings) {
     if (finding.outcome != Outcome::kChanged) continue;
     report.reasons.push_back("recording " + finding.run + " at level " + finding.level +
                              " changed what it returns: output " + finding.output + ", " +
-                             finding.detail);
+                             finding.detail + reading_text(finding));
+    if (finding.unwritten.empty()) {
+      report.mend =
+          "this is a defect of the recorder, or a model that looks at how it is run: please report "
+          "it with the model";
+    }
   }
   for (const RecordingJob& job : jobs) {
     comparators::RunSummary summary;
     summary.name = job.run.name;
     report.runs.push_back(std::move(summary));
   }
-  report.mend =
-      "this is a defect of the recorder, or a model that looks at how it is run: please report it "
-      "with the model";
   return report;
 }
 

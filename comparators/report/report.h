@@ -356,6 +356,8 @@ struct ObserverFinding {
   std::string level;          ///< of the recording that changed one
   std::string output;         ///< the first that differs: `0.logits`
   std::string detail;         ///< `float32 [8, 10]: other bits`
+  /// `op 2 aten::sum (model.py:5) reads memory that nobody has written`; empty where none does.
+  std::string unwritten;
 };
 
 /// How far a tensor is from the floor of repeated runs.
@@ -843,6 +845,9 @@ struct ReturnedValues {
   std::vector<std::string> opaque;
   /// The first call that is not fine; one that inherited it only where all of them did.
   std::optional<OpDivergence> first;
+
+  /// Nothing of what was compared has a value.
+  [[nodiscard]] bool is_opaque() const noexcept { return tensors + others == 0 && !opaque.empty(); }
 };
 
 /// The first operator of a rank that is not fine.

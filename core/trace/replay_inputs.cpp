@@ -100,10 +100,41 @@ void join(const TensorRecord& tensor, InputStorage& storage) {
   storage.count = end - storage.first;
 }
 
+/// The arguments by the storage that they shared, and by dtype.
+std::vector<InputStorage> shared_storages(const OpRecord& op) {
+  std::vector<InputStorage> storages;
+  for (std::uint32_t i = 0; i < op.tensors.size(); ++i) {
+    const TensorRecord& tensor = op.tensors[i];
+    if (!is_input(tensor) || tensor.state == ContentState::kUndefined || is_composed(tensor)) {
+      continue;
+    }
+    const auto shared = std::ranges::find_if(storages, [&](const InputStorage& storage) {
+      return tensor.storage >= 0 && storage.storage == tensor.storage;
+    });
+    const bool other_dtype = shared != storages.end() && shared->dtype != tensor.dtype;
+    if (other_dtype && is_written(op, tensor)) {
+      cannot(fmt::format("op {}: argument {} is memory that the operator writes and that another "
+                         "argument shows in another dtype",
+                         op.index,
+                         printable(tensor.slot)),
+             "replay another operator");
+    }
+    InputStorage& storage =
+        shared == storages.end() || other_dtype ? storages.emplace_back() : *shared;
+    if (storage.tensors.empty()) {
+      storage.storage = tensor.storage;
+      storage.dtype = tensor.dtype;
+    }
+    storage.tensors.push_back(i);
+    join(tensor, storage);
+  }
+  return storages;
+}
+
 /// What lies between the values of an argument is made, and so is memory that nobody had written:
 /// of a forged record, as much as it likes to say. What the dump holds cannot be forged.
 void require_room(const DumpSource& dump, const OpRecord& op) {
-  for (const InputStorage& storage : input_storages(op)) {
+  for (const InputStorage& storage : shared_storages(op)) {
     std::uint64_t needed = static_cast<std::uint64_t>(storage.count) * element_size(storage.dtype);
     std::uint64_t held = 0;
     for (const TensorRecord& tensor : op.tensors) {
@@ -134,17 +165,13 @@ void require_room(const DumpSource& dump, const OpRecord& op) {
   }
 }
 
-/// From contiguous bytes to where strides put them.
-void scatter(const TensorRecord& tensor,
-             std::int64_t first,
-             std::span<const std::byte> content,
-             std::span<std::byte> into) {
-  const std::size_t width = element_size(tensor.dtype);
+/// Calls `each` with where strides put an element, and where it is among the contiguous ones.
+template <class Each>
+void for_each_place(const TensorRecord& tensor, std::int64_t first, std::size_t count, Each each) {
   std::vector<std::int64_t> index(tensor.shape.size(), 0);
   std::int64_t position = first;
-  for (std::size_t next = 0; next < content.size(); next += width) {
-    std::memcpy(
-        into.data() + static_cast<std::size_t>(position) * width, content.data() + next, width);
+  for (std::size_t next = 0; next < count; ++next) {
+    each(static_cast<std::size_t>(position), next);
     for (std::size_t d = index.size(); d-- > 0;) {
       position += tensor.strides[d];
       if (++index[d] < tensor.shape[d]) break;
@@ -152,6 +179,61 @@ void scatter(const TensorRecord& tensor,
       index[d] = 0;
     }
   }
+}
+
+/// From contiguous bytes to where strides put them.
+void scatter(const TensorRecord& tensor,
+             std::int64_t first,
+             std::span<const std::byte> content,
+             std::span<std::byte> into) {
+  const std::size_t width = element_size(tensor.dtype);
+  for_each_place(
+      tensor, first, content.size() / width, [&](std::size_t position, std::size_t next) {
+        std::memcpy(into.data() + position * width, content.data() + next * width, width);
+      });
+}
+
+/// Whether two tensors of one storage hold the same numbers where they share elements. Those of a
+/// tensor that is conjugated or negated only when it is read are not what lies in its memory.
+bool agree(const DumpSource& dump, const TensorRecord& one, const TensorRecord& other) {
+  const bool hashed = one.state == ContentState::kHashed && other.state == ContentState::kHashed;
+  if (!hashed || element_count(one.shape) == 0 || element_count(other.shape) == 0) return true;
+  if (one.storage_offset == other.storage_offset && one.shape == other.shape &&
+      one.strides == other.strides) {
+    return one.digest == other.digest;
+  }
+  const auto [low, high] = reach(one);
+  const auto [other_low, other_high] = reach(other);
+  const std::int64_t apart = other.storage_offset - one.storage_offset;
+  if (apart + other_high < low || apart + other_low > high) return true;
+  const std::size_t width = element_size(one.dtype);
+  const auto span = static_cast<std::size_t>(high - low + 1);
+  std::vector<std::byte> content;
+  dump.read_content(one.content_key(), content);
+  std::vector<std::byte> bytes(span * width);
+  scatter(one, -low, content, bytes);
+  std::vector<bool> held(span);
+  for_each_place(one, -low, content.size() / width, [&](std::size_t position, std::size_t) {
+    held[position] = true;
+  });
+  dump.read_content(other.content_key(), content);
+  bool same = true;
+  for_each_place(
+      other, apart - low, content.size() / width, [&](std::size_t position, std::size_t next) {
+        if (!same || position >= span || !held[position]) return;
+        same =
+            std::memcmp(bytes.data() + position * width, content.data() + next * width, width) == 0;
+      });
+  return same;
+}
+
+bool goes_into(const DumpSource& dump,
+               const OpRecord& op,
+               const InputStorage& storage,
+               const TensorRecord& tensor) {
+  return std::ranges::all_of(storage.tensors, [&](std::uint32_t member) {
+    return agree(dump, op.tensors[member], tensor);
+  });
 }
 
 }  // namespace
@@ -179,32 +261,30 @@ OpRecord require_replayable(const DumpSource& dump, std::uint64_t op) {
   return record;
 }
 
-std::vector<InputStorage> input_storages(const OpRecord& op) {
+std::vector<InputStorage> input_storages(const DumpSource& dump, const OpRecord& op) {
   std::vector<InputStorage> storages;
-  for (std::uint32_t i = 0; i < op.tensors.size(); ++i) {
-    const TensorRecord& tensor = op.tensors[i];
-    if (!is_input(tensor) || tensor.state == ContentState::kUndefined || is_composed(tensor)) {
-      continue;
+  for (const InputStorage& shared : shared_storages(op)) {
+    const std::size_t begin = storages.size();
+    for (const std::uint32_t i : shared.tensors) {
+      const TensorRecord& tensor = op.tensors[i];
+      const auto place = std::ranges::find_if(
+          storages.begin() + static_cast<std::ptrdiff_t>(begin),
+          storages.end(),
+          [&](const InputStorage& storage) { return goes_into(dump, op, storage, tensor); });
+      const bool is_apart = place == storages.end();
+      if (is_apart && storages.size() > begin && is_written(op, tensor)) {
+        cannot(fmt::format("op {}: argument {} is memory that the operator writes and that another "
+                           "argument shows as other numbers, such as the conjugated ones",
+                           op.index,
+                           printable(tensor.slot)),
+               "replay another operator");
+      }
+      InputStorage& storage = is_apart ? storages.emplace_back() : *place;
+      storage.storage = shared.storage;
+      storage.dtype = shared.dtype;
+      storage.tensors.push_back(i);
+      join(tensor, storage);
     }
-    const auto shared = std::ranges::find_if(storages, [&](const InputStorage& storage) {
-      return tensor.storage >= 0 && storage.storage == tensor.storage;
-    });
-    const bool other_dtype = shared != storages.end() && shared->dtype != tensor.dtype;
-    if (other_dtype && is_written(op, tensor)) {
-      cannot(fmt::format("op {}: argument {} is memory that the operator writes and that another "
-                         "argument shows in another dtype",
-                         op.index,
-                         printable(tensor.slot)),
-             "replay another operator");
-    }
-    InputStorage& storage =
-        shared == storages.end() || other_dtype ? storages.emplace_back() : *shared;
-    if (storage.tensors.empty()) {
-      storage.storage = tensor.storage;
-      storage.dtype = tensor.dtype;
-    }
-    storage.tensors.push_back(i);
-    join(tensor, storage);
   }
   return storages;
 }
@@ -215,7 +295,12 @@ std::vector<std::byte> read_input_storage(const DumpSource& dump,
   const std::size_t width = element_size(storage.dtype);
   std::vector<std::byte> bytes(static_cast<std::size_t>(storage.count) * width);
   std::vector<std::byte> content;
-  for (const std::uint32_t member : storage.tensors) {
+  std::vector<std::uint32_t> members = storage.tensors;
+  // What is known of the same elements comes on top.
+  std::ranges::stable_partition(members, [&](std::uint32_t member) {
+    return op.tensors.at(member).state == ContentState::kUninitialised;
+  });
+  for (const std::uint32_t member : members) {
     const TensorRecord& tensor = op.tensors.at(member);
     const auto elements = static_cast<std::size_t>(element_count(tensor.shape));
     if (elements == 0) continue;

@@ -30,10 +30,12 @@ struct InputStorage {
   std::vector<std::uint32_t> tensors;  ///< positions in OpRecord::tensors, in order
 };
 
-/// The storages behind the arguments of a record; arguments that shared one share one here.
+/// The storages behind the arguments of a record; arguments that shared one share one here, unless
+/// they showed its elements as other numbers: a lazily conjugated tensor gets a storage of its own.
 /// @param op  as require_replayable() gives it
-/// @throws Error{kNotComparable} when the operator writes memory that is shown in two dtypes
-std::vector<InputStorage> input_storages(const OpRecord& op);
+/// @throws Error{kNotComparable} when the operator writes memory that is shown in two dtypes or as
+///         other numbers; Error{kDumpDamaged}
+std::vector<InputStorage> input_storages(const DumpSource& dump, const OpRecord& op);
 
 /// Content of such a storage: the arguments' elements at their places, zero between them. Memory
 /// that nobody had written is all bits set for floating dtypes (a NaN) and zero for the others.

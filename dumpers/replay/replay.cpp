@@ -344,7 +344,7 @@ class Arguments {
         written_(std::move(written)),
         tensors_(record.tensors.size()),
         wholes_(record.tensors.size()) {
-    for (core::InputStorage& storage : core::input_storages(record)) {
+    for (core::InputStorage& storage : core::input_storages(dump, record)) {
       const core::TensorRecord& first = record.tensors[storage.tensors.front()];
       const c10::ScalarType type = type_of(first);
       at::Tensor content =

@@ -174,7 +174,7 @@ class PreparedRun final : public TorchScriptRun {
       std::vector<core::Setting> generators;
       capture::seed_generators(run_.seed.value_or(0), generators);
       for (std::size_t call = 0; call < calls_.size(); ++call) {
-        keep(runner_->run(std::move(calls_[call])), call);
+        keep(run_model(std::move(calls_[call])), call);
       }
     });
   }
@@ -343,10 +343,17 @@ class PreparedRun final : public TorchScriptRun {
         "* for any part");
   }
 
+  /// Until the forks whose futures the model returns have ended too: they are part of the call.
+  c10::IValue run_model(std::vector<c10::IValue> inputs) {
+    c10::IValue result = runner_->run(std::move(inputs));
+    capture::for_each_returned(result, [](const std::string&, const c10::IValue&) {});
+    return result;
+  }
+
   c10::IValue run_call(capture::Capture& capture, std::vector<c10::IValue> inputs) {
     try {
       const capture::Capture::Scope scope(capture);
-      return runner_->run(std::move(inputs));
+      return run_model(std::move(inputs));
     } catch (const std::exception& error) {
       // What failed in the recording came through the interpreter and lost its type on the way.
       capture.rethrow_failure();

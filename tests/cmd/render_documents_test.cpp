@@ -173,6 +173,16 @@ TEST_CASE("what is not judged stays in the sum of a pass") {
       "REPRODUCIBLE: 489 of 491 operators bit-identical, 2 not judged ("));
 }
 
+TEST_CASE("what only its type is known of is not said to be bit-identical") {
+  Report report = tests::base(Status::kReproducible, comparators::DivergenceKind::kNone);
+  report.coverage = {};
+  report.returned.compared = report.returned.equal = report.returned.tensors = 1;
+  report.returned.opaque = {"out[1]"};
+  CHECK(headline(report).starts_with(
+      "REPRODUCIBLE: what the model returns, but for out[1] whose type alone was compared, is "
+      "bit-identical, 1 tensor; no operator was compared ("));
+}
+
 TEST_CASE("JUnit fails where the exit code does, and passes a case where it does not") {
   for (const Report& report : every_report()) {
     const std::string text = render_junit({&report, 1}, bert());

@@ -85,7 +85,7 @@ std::vector<std::int16_t> values_of(const OneOp& dump, const InputStorage& stora
 TEST_CASE("elements come to lie where their strides put them") {
   OneOp dump;
   add_input(dump, "self", {{2, 3}, {1, 2}, 130, 0}, 10);
-  const std::vector<InputStorage> storages = input_storages(require_replayable(dump, 0));
+  const std::vector<InputStorage> storages = input_storages(dump, require_replayable(dump, 0));
   REQUIRE(storages.size() == 1);
   CHECK(storages[0].first == 128);
   CHECK(storages[0].count == 8);
@@ -97,18 +97,43 @@ TEST_CASE("arguments that shared a storage share one") {
   add_input(dump, "self", {{2}, {1}, 4, 7}, 1);
   add_input(dump, "other", {{2}, {1}, 0, 7}, 5);
   add_input(dump, "alpha", {{2}, {1}, 0, 8}, 5);
-  const std::vector<InputStorage> storages = input_storages(dump.record);
+  const std::vector<InputStorage> storages = input_storages(dump, dump.record);
   REQUIRE(storages.size() == 2);
   CHECK(storages[0].tensors == std::vector<std::uint32_t>{0, 1});
   CHECK(values_of(dump, storages[0]) == std::vector<std::int16_t>{5, 6, 0, 0, 1, 2});
   CHECK(values_of(dump, storages[1]) == std::vector<std::int16_t>{5, 6});
 }
 
+TEST_CASE("arguments that showed one storage as other numbers have one each") {
+  OneOp dump;
+  add_input(dump, "self", {{2, 2}, {2, 1}, 0, 7}, 1);
+  add_input(dump, "same", {{2, 2}, {2, 1}, 0, 7}, 1);
+  add_input(dump, "conjugated", {{2, 2}, {2, 1}, 0, 7}, 5);
+  add_input(dump, "beside", {{2}, {1}, 4, 7}, 9);
+  // The second row of `self`, and what would be `self` the other way round with other numbers.
+  add_input(dump, "row", {{2}, {1}, 2, 7}, 3);
+  add_input(dump, "turned", {{2, 2}, {1, 2}, 0, 7}, 1);
+  const std::vector<InputStorage> storages = input_storages(dump, require_replayable(dump, 0));
+  REQUIRE(storages.size() == 3);
+  CHECK(storages[0].tensors == std::vector<std::uint32_t>{0, 1, 3, 4});
+  CHECK(values_of(dump, storages[0]) == std::vector<std::int16_t>{1, 2, 3, 4, 9, 10});
+  CHECK(storages[1].tensors == std::vector<std::uint32_t>{2});
+  CHECK(values_of(dump, storages[1]) == std::vector<std::int16_t>{5, 6, 7, 8});
+  CHECK(storages[2].tensors == std::vector<std::uint32_t>{5});
+  CHECK(values_of(dump, storages[2]) == std::vector<std::int16_t>{1, 3, 2, 4});
+
+  dump.record.tensors.push_back(dump.record.tensors[0]);
+  dump.record.tensors.back().role = TensorRole::kOutput;
+  CHECK_THROWS_WITH_AS(input_storages(dump, dump.record),
+                       doctest::Contains("argument conjugated is memory that the operator writes"),
+                       Error);
+}
+
 TEST_CASE("empty and 0-d arguments have their place") {
   OneOp dump;
   add_input(dump, "empty", {{0, 3}, {3, 1}, 0, 1}, 0);
   add_input(dump, "scalar", {{}, {}, 0, 2}, 9);
-  const std::vector<InputStorage> storages = input_storages(require_replayable(dump, 0));
+  const std::vector<InputStorage> storages = input_storages(dump, require_replayable(dump, 0));
   REQUIRE(storages.size() == 2);
   CHECK(storages[0].count == 0);
   CHECK(values_of(dump, storages[1]) == std::vector<std::int16_t>{9});
@@ -135,7 +160,7 @@ TEST_CASE("what is missing is named, and hostile strides are damage") {
   dump.record.tensors[0].state = ContentState::kHashed;
   for (const std::int64_t stride : {std::int64_t{1} << 62U, -std::int64_t{5}}) {
     dump.record.tensors[0].strides = {stride};
-    CHECK_THROWS_AS(input_storages(dump.record), Error);
+    CHECK_THROWS_AS(input_storages(dump, dump.record), Error);
   }
 }
 
@@ -161,6 +186,18 @@ TEST_CASE("what strides leave out between the values is bounded") {
   add_input(apart, "self", {{2}, {1}, 0, 7}, 1);
   add_input(apart, "other", {{2}, {1}, std::int64_t{1} << 39U, 7}, 1);
   CHECK_THROWS_AS(require_replayable(apart, 0), Error);
+}
+
+TEST_CASE("what was written lies on top of memory that nobody had written") {
+  OneOp dump;
+  add_input(dump, "self", {{2}, {1}, 1, 7}, 3);
+  add_input(dump, "out", {{4}, {1}, 0, 7}, 1);
+  dump.record.tensors[1].state = ContentState::kUninitialised;
+  dump.record.tensors.push_back(dump.record.tensors[1]);
+  dump.record.tensors.back().role = TensorRole::kOutput;
+  const std::vector<InputStorage> storages = input_storages(dump, require_replayable(dump, 0));
+  REQUIRE(storages.size() == 1);
+  CHECK(values_of(dump, storages[0]) == std::vector<std::int16_t>{0, 3, 4, 0});
 }
 
 TEST_CASE("memory that nobody had written is bounded by what was written there") {

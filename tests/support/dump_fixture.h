@@ -31,6 +31,7 @@ struct DumpFixture {
 ///             device, layout, attributes, requires_grad, watch (steady | moved), parts {ending:
 ///             name of the tensor recorded as `<slot>.<ending>`}, stored, damaged (a stored byte is
 ///             flipped). Values take "nan", "inf", "-inf", "-0"; a complex value is [re, im].
+///             Of what is no tensor only the type may be known: {"opaque": type}.
 ///   named     [{kind: input | parameter | buffer, name, tensor}]
 ///   ops       [{operator, module, module_type, source, inputs {argument: tensor | [tensors] |
 ///   null},

@@ -79,6 +79,7 @@ core::Value parse_value(const ordered_json& json) {
     for (const auto& item : json) list.items.push_back(parse_value(item));
     return {std::move(list)};
   }
+  if (json.is_object()) return {core::Opaque{json.at("opaque").get<std::string>()}};
   const auto text = json.get<std::string>();
   if (text == "nan") return {std::numeric_limits<double>::quiet_NaN()};
   if (text == "inf") return {std::numeric_limits<double>::infinity()};

@@ -336,10 +336,10 @@ class Walker {
   }
 
  private:
-  /// Of a container, the memory that holds it.
+  /// Of a container or a future, the memory that holds it.
   static const void* identity_of(const c10::IValue& value) {
     const bool is_container = value.isTuple() || value.isList() || value.isGenericDict() ||
-                              (value.isObject() && !value.type()->is_module());
+                              value.isFuture() || (value.isObject() && !value.type()->is_module());
     return is_container ? value.internalToPointer() : nullptr;
   }
 
@@ -363,6 +363,12 @@ class Walker {
       const auto entries = value.toGenericDict();
       for (const auto& entry : entries) walk(entry.value(), path + key_of(entry.key()));
       return entries.size();
+    }
+    if (value.isFuture()) {
+      const auto future = value.toFuture();
+      future->waitAndThrow();
+      walk(future->value(), path);
+      return 1;
     }
     const auto object = value.toObject();
     const std::size_t count = object->type()->numAttributes();

@@ -64,7 +64,9 @@ void build_value(const c10::IValue& value,
 using LeafVisitor = std::function<void(const std::string& path, const c10::IValue& leaf)>;
 
 /// All that is inside what a call returned, in the order of lists, tuples and attributes; a dict in
-/// its own. A container inside itself is a leaf.
+/// its own. A container inside itself is a leaf. What a fork still makes is waited for, and stands
+/// at the path of its future.
+/// @throws what the fork failed with
 void for_each_returned(const c10::IValue& value, const LeafVisitor& visit);
 
 }  // namespace repro_check::capture

@@ -112,6 +112,21 @@ TEST_CASE("a run that does not call an operator leaves it without a floor") {
   CHECK(summary.without_floor == 1);
 }
 
+TEST_CASE("what a call returned has a floor, and counts as no operator") {
+  const auto returning = [](const std::string& run, double value) {
+    Trace trace(run);
+    trace.tensor("a", {value}).op("aten::x", {}, {"a"});
+    trace.json()["ops"].push_back({{"returned", {{"out", "a"}}}});
+    return trace.json();
+  };
+  const NoiseFloors floors = floors_of({returning("1", 1), returning("2", 2), returning("3", 1)});
+  CHECK(floors.operators.at(1).outputs.at("output out").l2_rel == 1);
+  const NoiseSummary summary = summarise(floors);
+  CHECK(summary.operators == 1);
+  CHECK(summary.noisy == 1);
+  CHECK(summary.worst == std::vector<std::uint64_t>{0});
+}
+
 TEST_CASE("numbers that an operator returns have floors too") {
   const auto returning = [](const std::string& run, const ordered_json& result) {
     Trace trace(run);

@@ -160,6 +160,29 @@ TEST_CASE("a program without operators is judged by it alone") {
   }
 }
 
+TEST_CASE("what only its type is known of proves nothing") {
+  const ordered_json opaque = {{"opaque", "Stream"}};
+  const auto judged = [](const ordered_json& value) {
+    Trace baseline("baseline");
+    Trace candidate("candidate");
+    for (Trace* trace : {&baseline, &candidate}) {
+      trace->json()["ops"].push_back({{"returned", value}});
+    }
+    return compare_traces(baseline, candidate);
+  };
+  const Report alone = judged({{"out", opaque}});
+  CHECK(exit_of(alone) == 4);
+  CHECK(alone.status == Status::kNothingCompared);
+  REQUIRE(alone.reasons.size() == 1);
+  CHECK(mentions(alone.reasons[0], "of what the model returns (out) only the type was compared"));
+  CHECK(mentions(alone.mend, "have the model return tensors"));
+
+  const Report beside = judged({{"out[0]", 0.5}, {"out[1]", opaque}});
+  CHECK(exit_of(beside) == 0);
+  CHECK(beside.returned.opaque == std::vector<std::string>{"out[1]"});
+  CHECK(exit_of(compare_returned({{"out", opaque}}, {{"out", opaque}})) == 0);
+}
+
 TEST_CASE("calls and structures of one side alone") {
   Trace baseline = returning("baseline", {{"out", "t2"}});
   Trace candidate = returning("candidate", {{"out", "t2"}});

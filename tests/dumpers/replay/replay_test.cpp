@@ -147,6 +147,24 @@ DOCTEST_TEST_CASE("arguments of every kind come back as they were recorded") {
   }
 }
 
+DOCTEST_TEST_CASE("a tensor beside its lazy conjugate comes back as it was recorded") {
+  const at::Tensor y = at::fft_fft(at::randn({4, 4}));
+  TraceSource source = record_values([&] {
+    at::matmul(y, y.mH());
+    at::mul(y, y.conj());
+    at::sub(at::imag(y), at::imag(y.conj()));
+    y.clone().mul_(y);
+    at::Tensor written = y.clone();
+    written.add_(written.conj());
+  });
+  for (const char* name : {"aten::matmul", "aten::mul", "aten::sub", "aten::mul_"}) {
+    DOCTEST_CAPTURE(name);
+    DOCTEST_CHECK(repeats(source, name));
+  }
+  DOCTEST_CHECK(error_of([&] { replay(source, request_for(source, "aten::add_")); }) ==
+                core::ErrorKind::kNotComparable);
+}
+
 DOCTEST_TEST_CASE("arguments that are written begin each call as recorded") {
   TraceSource source = record_values([] {
     at::Tensor x = at::arange(12, at::kFloat).view({3, 4});

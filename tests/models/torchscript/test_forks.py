@@ -81,6 +81,36 @@ class Waits(Race):
         return x + self.shared.sum()
 
 
+def work(x: Tensor, n: int) -> Tensor:
+    for _ in range(300):
+        x = torch.sin(x) + n
+    return x
+
+
+class Returned(nn.Module):
+    """Nobody in the model waits for what it returns."""
+
+    def forward(self, x: Tensor, n: int):
+        return x * 2, [torch.jit.fork(work, x, n)]
+
+
+class Alone(nn.Module):
+    def forward(self, x: Tensor, n: int):
+        return [torch.jit.fork(torch.add, x, n)]
+
+
+def refuse(x: Tensor) -> Tensor:
+    for _ in range(300):
+        x = torch.sin(x)
+    raise ValueError("no such fork")
+    return x
+
+
+class Fails(nn.Module):
+    def forward(self, x: Tensor):
+        return torch.jit.fork(refuse, x)
+
+
 class ForksTest(harness.ToolTest):
     def fields(self, module: nn.Module, **more) -> dict:
         torch.manual_seed(1)
@@ -114,6 +144,30 @@ class ForksTest(harness.ToolTest):
     def test_who_waits_has_no_race(self):
         report = self.run_config(0, "-n", 8, **self.fields(Waits()))
         self.assert_reproducible(report, 6000)
+
+    def returning(self, module: nn.Module, *numbers: int) -> dict:
+        fields = self.fields(module)
+        (x,) = fields.pop("inputs")
+        names = ("baseline", "candidate")
+        return {**fields, "runs": [{"name": name, "inputs": [x, n]} for name, n in zip(names, numbers)]}
+
+    def test_what_forks_still_make_is_part_of_the_call(self):
+        for module, count, path in ((Returned(), 600, "out[1][0]"), (Alone(), 0, "out[0]")):
+            for _ in range(5):
+                report = self.run_config(0, **self.returning(module, 1, 1))
+                self.assert_reproducible(report, count)
+                self.assertEqual(report["returned"]["opaque"], [])
+                report = self.run_config(1, **self.returning(module, 0, 1))
+                self.assertEqual(report["returned"]["first"]["outputs"][0]["slot"], path)
+
+    def test_the_observer_sees_what_forks_still_make(self):
+        self.run_config(0, "--check-observer", **self.returning(Returned(), 1, 1))
+
+    def test_a_fork_that_fails_fails_the_run(self):
+        config = self.write_config(self.fields(Fails()))
+        result = self.tool("run", "-c", config)
+        self.assertEqual(result.code, 5, result.stdout + result.stderr)
+        self.assertIn("no such fork", result.stdout + result.stderr)
 
     def test_an_accepted_baseline_does_not_hold_the_order_of_forks(self):
         fields = self.fields(Eight(), runs=[{"name": "baseline"}, {"name": "candidate"}])

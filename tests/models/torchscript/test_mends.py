@@ -5,6 +5,8 @@ import json
 import os
 import re
 import shlex
+import subprocess
+import sys
 import unittest
 from pathlib import Path
 from typing import NamedTuple
@@ -39,6 +41,12 @@ class Dropped(nn.Module):
 class Softmax(nn.Module):
     def forward(self, x):
         return torch.layer_norm(x, [64]) + torch.softmax(x, 1)
+
+
+class Conjugated(nn.Module):
+    def forward(self, x):
+        y = torch.fft.fft(x)
+        return y @ y.mH
 
 
 class OtherEpsilon(nn.Module):
@@ -404,6 +412,20 @@ class Mends(ToolTest):
         self.assertEqual(result.code, 1, result.stdout + result.stderr)
         used = [s["cpu_capability"] for s in json.loads(result.stdout)["settings"]]
         self.assertEqual(used, ["default", "avx2"])
+
+    def test_replay_and_extract_beside_a_lazy_conjugate(self):
+        model = self.save("m.pt", Conjugated())
+        self.write_config({"model": {"path": model}, "inputs": [normal("x", 8, 8)], "dump": {"level": "tensor"}})
+        recorded = self.tool("record", "-c", "config.json", "-o", "d")
+        self.assertEqual(recorded.code, 0, recorded.stderr)
+        listed = json.loads(self.tool("inspect", "d", "--list", "--format", "json").stdout)["ops"]
+        (op,) = [op["index"] for op in listed if op["operator"].startswith("aten::matmul")]
+        result = self.tool("replay", "d", "--op", op)
+        self.assertEqual(result.code, 0, result.stdout + result.stderr)
+        extracted = self.tool("extract", "d", "--op", op, "-o", "r.py")
+        self.assertEqual(extracted.code, 0, extracted.stdout + extracted.stderr)
+        done = subprocess.run([sys.executable, "r.py"], cwd=self.folder, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def test_found_is_what_the_shell_has(self):
         model = self.save("m.pt", Total())
