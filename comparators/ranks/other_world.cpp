@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <map>
 #include <optional>
@@ -35,7 +36,10 @@ struct Told {
   std::size_t whole = 0;                   ///< parameters of that which are compared
   std::size_t parts = 0;                   ///< and those that are not
   std::map<std::uint32_t, std::vector<std::uint64_t>> losses;  ///< op indices by step
-  std::vector<StepInputs> inputs;                              ///< by step
+  /// By step, what loaders handed out and what went into the model: either may be unknown.
+  std::array<std::vector<StepInputs>, 2> inputs;
+  /// The first step in which gradients were reduced over the ranks.
+  std::optional<std::uint32_t> reduced;
 };
 
 void read_beginning(const core::OpRecord& record, Told& told) {
@@ -48,6 +52,7 @@ void read_beginning(const core::OpRecord& record, Told& told) {
 
 Told read_told(const core::DumpSource& dump) {
   Told told;
+  InputReader batches;
   InputReader inputs;
   bool stepped = false;
   for (std::uint64_t i = 0; i < dump.op_count(); ++i) {
@@ -55,13 +60,14 @@ Told read_told(const core::DumpSource& dump) {
     const std::string_view name = head.op->name;
     if (name == core::kStepRecord) stepped = true;
     if (name == core::kLossRecord) told.losses[head.step].push_back(i);
-    if (name == core::kBatchRecord) inputs.read(dump.op(i));
+    if (name == core::kBatchRecord) batches.read(dump.op(i));
+    if (!told.reduced && head.phase == core::Phase::kReduce) told.reduced = head.step;
     if (name != core::kReplicaRecord) continue;
     const core::OpRecord record = dump.op(i);
     inputs.read(record);
     if (!stepped && !told.beginning) read_beginning(record, told);
   }
-  told.inputs = inputs.digests();
+  told.inputs = {batches.digests(), inputs.digests()};
   return told;
 }
 
@@ -85,21 +91,41 @@ std::string steps_text(std::uint32_t first, std::uint32_t last) {
   return first == last ? fmt::format("step {}", first) : fmt::format("steps {} to {}", first, last);
 }
 
+/// Why losses of a step need not be alike; empty where they have to be.
+std::string apart(const Told& here, const Told& there, std::uint32_t step) {
+  for (const Told* told : {&here, &there}) {
+    if (told->reduced && step > *told->reduced) {
+      return fmt::format(
+          "gradients were reduced in step {}, over ranks that may have read something else",
+          *told->reduced);
+    }
+  }
+  bool is_known = false;
+  for (std::size_t kind = 0; kind < here.inputs.size(); ++kind) {
+    const auto one = std::ranges::find(here.inputs[kind], step, &StepInputs::step);
+    const auto other = std::ranges::find(there.inputs[kind], step, &StepInputs::step);
+    if (one == here.inputs[kind].end() || other == there.inputs[kind].end()) continue;
+    is_known = true;
+    if (one->digest != other->digest) {
+      return fmt::format("this rank reads something else in step {}", step);
+    }
+  }
+  if (is_known) return {};
+  return fmt::format("what this rank reads in step {} is not known on both sides", step);
+}
+
 void take_losses(const Told& here, const Told& there, CommonOfWorlds& common) {
   std::string why;
   std::optional<std::uint32_t> last;
   for (const auto& [step, losses] : here.losses) {
     const auto others = there.losses.find(step);
-    const auto read_here = std::ranges::find(here.inputs, step, &StepInputs::step);
-    const auto read_there = std::ranges::find(there.inputs, step, &StepInputs::step);
     if (others == there.losses.end()) {
       why = fmt::format("step {} is on one side alone", step);
     } else if (others->second.size() != losses.size()) {
       why = fmt::format(
           "step {} has {} losses against {}", step, losses.size(), others->second.size());
-    } else if (read_here != here.inputs.end() && read_there != there.inputs.end() &&
-               read_here->digest != read_there->digest) {
-      why = fmt::format("this rank reads something else in step {}", step);
+    } else {
+      why = apart(here, there, step);
     }
     if (!why.empty()) break;
     common.baseline.insert(common.baseline.end(), losses.begin(), losses.end());

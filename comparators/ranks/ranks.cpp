@@ -98,6 +98,8 @@ class ReplicaComparison {
       ReplicaTally& tally = report_.kinds.at(static_cast<std::size_t>(moment.series.kind));
       ++tally.moments;
       tally.items += items;
+      const bool of_gradients = moment.series.kind == ReplicaKind::kGradients;
+      if (of_gradients && !gradients_since_) gradients_since_ = moment.step;
     });
     for (std::size_t k = 0; k < kReplicaKinds; ++k) {
       if (const auto* first = moments_.first_difference(static_cast<ReplicaKind>(k))) {
@@ -122,8 +124,10 @@ class ReplicaComparison {
       return clips_at(*each.rank, moment.step) != clips_at(first, moment.step);
     });
     difference.other_inputs = differ(held, step, &RankRoots::inputs);
-    difference.beside_parts =
-        (!reads_.apart.empty() || report_.alone > 0) && !is_declared(reads_.ranks);
+    // What was alike before is no sum that is missing.
+    difference.beside_parts = (!reads_.apart.empty() || report_.alone > 0) &&
+                              !is_declared(reads_.ranks) && step == gradients_since_;
+    difference.knows_gradients = gradients_since_ && *gradients_since_ <= step;
     difference.other_draws = differ(held, step, &RankRoots::draws);
     const bool has_majority = roots[0].second > roots[1].second;
     for (const auto& [rank, root] : held) {
@@ -740,7 +744,8 @@ class ReplicaComparison {
   const ReplicaMoments moments_;
   std::map<std::string_view, RankList> peers_;
   RanksReport report_;
-  std::vector<const RankRead*> read_;  ///< those that can be
+  std::optional<std::uint32_t> gradients_since_;  ///< the first step that compares them
+  std::vector<const RankRead*> read_;             ///< those that can be
   bool exchanges_match_ = false;
 };
 
@@ -873,6 +878,13 @@ RankCause cause_of_gradients(const ReplicaDifference& first) noexcept {
             "module by torch.distributed.tensor.parallel"};
   }
   if (first.names.size() == first.of) return cause_of_all_gradients(first);
+  if (first.some_have_none) {
+    return {"some gradients not reduced",
+            "the others are the same on all ranks when the optimizer reads them, and on some ranks "
+            "parameters have none",
+            "look for what takes gradients away on one rank alone, and for parameters that a pass "
+            "leaves out there (find_unused_parameters)"};
+  }
   return {"some gradients not reduced",
           "the others are the same on all ranks when the optimizer reads them",
           "look for parameters that the reduction leaves out: replaced after wrapping, unused in "
@@ -928,9 +940,7 @@ RankCause cause_of_activations(const ReplicaDifference& first) noexcept {
           "group, a sum that not all of them make, code under `if rank == 0`"};
 }
 
-}  // namespace
-
-RankCause cause_of(const ReplicaDifference& first) noexcept {
+RankCause cause_of_kind(const ReplicaDifference& first) noexcept {
   switch (first.kind) {
     case ReplicaKind::kEntryParameters:
       if (first.step == 0) {
@@ -983,6 +993,19 @@ RankCause cause_of(const ReplicaDifference& first) noexcept {
       "weights written outside the optimizer",
       "gradients, the numbers that the optimizer was told and its state are the same on all ranks",
       "look for what writes parameters on one rank alone, and for other switches of its optimizer"};
+}
+
+}  // namespace
+
+RankCause cause_of(const ReplicaDifference& first) noexcept {
+  RankCause cause = cause_of_kind(first);
+  const bool is_of_step =
+      first.kind == ReplicaKind::kLearningRates || first.kind == ReplicaKind::kOptions ||
+      first.kind == ReplicaKind::kOptimizerState || first.kind == ReplicaKind::kParameters;
+  if (is_of_step && !first.knows_gradients) {
+    cause.evidence = "no gradient of this step could be held against another rank's";
+  }
+  return cause;
 }
 
 RanksReport judge(const RankReads& reads) { return ReplicaComparison(reads).run(); }

@@ -115,7 +115,9 @@ struct ReplicaDifference {
   bool clipped_by_some = false;  ///< of gradients: ranks that clip them there, and some that do not
   bool has_wrapper = false;      ///< DistributedDataParallel is used at all
   bool other_groups = false;     ///< of learning rates: `numbers` are those of parameter groups
-  bool some_have_none = false;   ///< of gradients: parameters beside them have none
+  /// Of what the optimizer makes of gradients: these were compared before, or in the same step.
+  bool knows_gradients = false;
+  bool some_have_none = false;  ///< of gradients: parameters beside them have none
   /// Of gradients: some of the ranks, which read other data, have the same.
   bool shared_by_some = false;
   /// Of gradients: a collective gave all ranks the same.

@@ -40,6 +40,11 @@ def _read_manifest(directory: str) -> manifest.Json:
         raise IncompleteDump(f"{directory}: is not there")
     path = os.path.join(directory, "manifest.json")
     if not os.path.lexists(path):
+        ranks = sorted(name for name in os.listdir(directory) if name.startswith("rank-"))
+        if ranks:
+            raise UnknownFormat(
+                f"{directory}: holds the dumps of {len(ranks)} ranks", f"open one of them: {directory}/{ranks[0]}"
+            )
         raise IncompleteDump(
             f"{directory}: has no manifest.json: the recording never finished, or this is no dump",
             f"what there is of it is made a partial dump with: repro-check recover {directory}",
@@ -53,7 +58,8 @@ def _full_name(row: typing.Any) -> str:
 
 
 class Dump:
-    """`dump[41]` is an operator by its op index, `dump["aten::addmm", 3]` the fourth of that name."""
+    """`dump[41]` is an operator by its op index, `dump["aten::addmm", 3]` the fourth of that name,
+    `dump["aten::addmm"]` the first."""
 
     def __init__(
         self, directory: _PathLike, *, reference: _PathLike | None = None, partial: bool = False
@@ -152,6 +158,8 @@ class Dump:
                 if number == occurrence:
                     return operator
             raise KeyError(f"{name} is not called {occurrence + 1} times in {self.directory}")
+        if isinstance(key, str):
+            return self[key, 0]
         number = key.__index__()
         number += len(self) if number < 0 else 0
         if not 0 <= number < len(self):

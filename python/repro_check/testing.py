@@ -44,6 +44,22 @@ class Outcome:
         return self.text
 
 
+@contextlib.contextmanager
+def passing_folder() -> typing.Iterator[tuple[pathlib.Path, typing.Callable[[Outcome], Outcome]]]:
+    """A folder that goes at the end, and what takes the lines that lead into it out of a text. Those of a ToolError
+    are taken out here."""
+
+    def without(text: str) -> str:
+        lines = [line for line in text.splitlines() if folder not in line]
+        return "\n".join([*lines, "  dumps      removed: directory=... keeps them"])
+
+    with tempfile.TemporaryDirectory(prefix="repro-check-") as folder:
+        try:
+            yield pathlib.Path(folder), lambda outcome: dataclasses.replace(outcome, text=without(outcome.text))
+        except ToolError as error:
+            raise ToolError(error.message, without(error.hint), error.exit_code) from None
+
+
 def set_arguments(overrides: typing.Mapping[str, typing.Any], pointer: str = "") -> list[str]:
     """`threads=1, compare={"policy": "ulp"}` as `--set /threads=1 --set /compare/policy="ulp"`."""
     arguments: list[str] = []
@@ -137,18 +153,21 @@ def assert_reproducible(
         when it could not judge: nothing else is ever a pass
     """
     __tracebackhide__ = True
+    if callable(config) and timeout is not None:
+        raise TypeError("a function is called in this process, which no timeout ends: leave it out")
     with contextlib.ExitStack() as stack:
+        shown: typing.Callable[[Outcome], Outcome] = lambda outcome: outcome
         if directory is None:
-            directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="repro-check-"))
+            directory, shown = stack.enter_context(passing_folder())
         where = pathlib.Path(directory)
         where.mkdir(parents=True, exist_ok=True)
         try:
             if callable(config):
                 from .program import compare  # which needs this module
 
-                outcome = compare(config, directory=where, tool=tool, **overrides)
+                outcome = shown(compare(config, directory=where, tool=tool, **overrides))
             else:
-                outcome = run(config, overrides=overrides, tool=tool, directory=where, timeout=timeout)
+                outcome = shown(run(config, overrides=overrides, tool=tool, directory=where, timeout=timeout))
         except ToolError as error:
             # What was wrong is in the message; how we came to know it helps nobody.
             raise error.with_traceback(None) from None

@@ -127,6 +127,13 @@ TEST_CASE("losses are held against each other for as long as a rank reads the sa
   CHECK(report.reasons.at(3) ==
         "not compared: further losses: this rank reads something else in step 1");
 
+  Training unknown(1);
+  unknown.loses("loss", 0).steps(0);
+  report = compare_worlds(unknown, four);
+  CHECK(report.status == Status::kNothingCompared);
+  CHECK(report.reasons.back() ==
+        "not compared: losses: what this rank reads in step 0 is not known on both sides");
+
   Training accumulates(4);
   accumulates.begins("param.w", "x").loses("loss", 0).loses("loss", 0).steps(0);
   report = compare_worlds(two, accumulates);

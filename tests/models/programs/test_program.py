@@ -551,8 +551,10 @@ class Run(Program):
     def test_a_file_that_is_memory_is_read_anew(self):
         first = self.compare("""
             import mmap, sys, torch
-            shared = torch.from_file(f"file{sys.argv[1]}", shared=True, size=4)
-            file = open(f"file{sys.argv[1]}", "r+b")
+            file = open("memory", "w+b")
+            file.write(bytes(16))
+            file.flush()
+            shared = torch.from_file("memory", shared=True, size=4)
             written = mmap.mmap(file.fileno(), 16)
             model = torch.nn.Linear(4, 1)
             for step in range(2):

@@ -446,22 +446,21 @@ class TwoRuns(Ranks):
 
     def test_another_number_of_ranks(self):
         """What does not depend on it is compared, and is no pass."""
-        for fault, expected in (("frozen", 4), ("", 1)):
+        for fault in ("frozen", ""):
             for ranks in (2, 3):
                 self.record(launched(fault, ranks=ranks))
                 (self.folder / "run").rename(self.folder / f"{fault}{ranks}")
             done = self.tool("diff", f"{fault}2", f"{fault}3", "--format", "json")
-            self.assertEqual(done.code, expected, done.stdout[:2000] + done.stderr)
+            self.assertEqual(done.code, 4, done.stdout[:2000] + done.stderr)
             reports = json.loads(done.stdout)
             self.assertEqual([each["runs"][1]["dump"] for each in reports], [f"{fault}3/rank-0", f"{fault}3/rank-1"])
-            if expected == 4:
-                self.assertEqual(reports[0]["verdict"]["reasons"][1:],
-                                 ["compared: 6 parameters before the first step", "compared: losses of steps 0 to 3"])
-        # All ranks read what they read before; the gradients of a third one make the second step another.
-        first = reports[0]["first_divergence"]
-        self.assertEqual((first["key"]["operator"], first["key"]["step"], first["relation"]),
-                         ("repro_check::loss", 1, "propagated"))
-        self.assertIn("the baseline ran on 2 ranks and the candidate on 3 ranks", reports[0]["warnings"][0])
+            # The gradients of a third one make the second step another.
+            self.assertEqual(reports[0]["verdict"]["reasons"],
+                             ["the baseline ran on 2 ranks and the candidate on 3 ranks: operators, gradients and what "
+                              "the optimizer leaves were not compared",
+                              "compared: 6 parameters before the first step", "compared: losses of step 0",
+                              "not compared: further losses: gradients were reduced in step 0, over ranks that may "
+                              "have read something else"])
 
 
 class Interrupted(Ranks):
