@@ -640,6 +640,12 @@ core::Digest model_digest(const core::RunManifest& manifest) {
 
 bool is_returned_line(const std::string& line) { return core::is_returned(op_of(line).record); }
 
+std::vector<std::string> operator_lines(const Baseline& baseline) {
+  std::vector<std::string> lines = baseline.ops;
+  std::erase_if(lines, is_returned_line);
+  return lines;
+}
+
 void fold_tensors(Baseline& baseline) {
   using enum core::NamedTensorKind;
   for (const core::NamedTensorKind kind : {kInput, kParameter, kBuffer}) {
@@ -835,6 +841,14 @@ Baseline fold_operators(Baseline baseline) {
   return baseline;
 }
 
+std::uint64_t operator_calls(const Baseline& baseline) {
+  auto returned = static_cast<std::uint64_t>(std::ranges::count_if(baseline.ops, is_returned_line));
+  for (const AcceptedModule& module : baseline.modules) {
+    if (module.path == core::kReturnedOperator) returned += module.operators;
+  }
+  return baseline.operators - returned;
+}
+
 bool holds_returned(const Baseline& baseline) {
   return std::ranges::any_of(baseline.ops, is_returned_line) ||
          std::ranges::any_of(baseline.modules, [](const AcceptedModule& module) {
@@ -885,18 +899,22 @@ std::vector<Change> weight_changes(const Baseline& accepted, const Baseline& now
 
 std::string describe_changes(const Baseline& accepted, const Baseline& now) {
   if (!accepted.modules.empty() || !now.modules.empty()) return module_changes(accepted, now);
-  const std::size_t shorter = std::min(accepted.ops.size(), now.ops.size());
+  const std::vector<std::string> before = operator_lines(accepted);
+  const std::vector<std::string> after = operator_lines(now);
+  const std::size_t shorter = std::min(before.size(), after.size());
   std::size_t first = 0;
-  while (first < shorter && accepted.ops[first] == now.ops[first]) ++first;
-  if (first == accepted.ops.size() && first == now.ops.size()) return "no operator changes";
-  const std::string op = place_text(first < now.ops.size() ? now.ops[first] : accepted.ops[first]);
-  if (accepted.ops.size() != now.ops.size()) {
-    return fmt::format(
-        "{} -> {} operators, first change {}", accepted.ops.size(), now.ops.size(), op);
+  while (first < shorter && before[first] == after[first]) ++first;
+  if (first == before.size() && first == after.size()) {
+    return accepted.ops == now.ops ? "no operator changes"
+                                   : "no operator changes, but what the model returns does";
+  }
+  const std::string op = place_text(first < after.size() ? after[first] : before[first]);
+  if (before.size() != after.size()) {
+    return fmt::format("{} -> {} operators, first change {}", before.size(), after.size(), op);
   }
   std::size_t count = 0;
   for (std::size_t i = first; i < shorter; ++i) {
-    if (accepted.ops[i] != now.ops[i]) ++count;
+    if (before[i] != after[i]) ++count;
   }
   return fmt::format("{} of {} operators change, first {}", count, shorter, op);
 }

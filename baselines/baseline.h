@@ -83,10 +83,10 @@ struct AcceptedTensors {
 /// What was accepted, of one gate on one platform.
 struct Baseline {
   std::string gate;
-  core::Digest model;   ///< names, dtypes and shapes of what the model owns, and the method
-  core::Digest config;  ///< of `facts`
-  std::string policy;   ///< `bitwise`
-  std::uint64_t operators = 0;
+  core::Digest model;           ///< names, dtypes and shapes of what the model owns, and the method
+  core::Digest config;          ///< of `facts`
+  std::string policy;           ///< `bitwise`
+  std::uint64_t operators = 0;  ///< lines, those of returned values included
   Platform platform;
   std::vector<Fact> facts;  ///< the configuration as far as numbers depend on it, by JSON pointer
   core::Digest root;        ///< index digest of the dump it was made from
@@ -189,6 +189,9 @@ Baseline fold(Baseline baseline);
 
 /// The same of the operators alone, however few there are: to compare with what has been folded.
 Baseline fold_operators(Baseline baseline);
+
+/// Calls of operators, as a person counts them: what the model returned is none.
+std::uint64_t operator_calls(const Baseline& baseline);
 
 /// Whether it says what the calls returned: one that was accepted before that was recorded does
 /// not.

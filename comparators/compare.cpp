@@ -328,7 +328,8 @@ void decide(const VerdictInput& input, Report& report) {
   settle_first(operators_differ, report);
   for (const std::string& sentence : input.damage) report.reasons.push_back(sentence);
   for (const std::string& sentence : input.incomparable) report.reasons.push_back(sentence);
-  if (!input.first_unruled.empty()) {
+  report.lacks_rule = !input.first_unruled.empty();
+  if (report.lacks_rule) {
     report.reasons.push_back(fmt::format("no rule for {}", input.first_unruled));
   }
   if (coverage.not_judged != 0) {

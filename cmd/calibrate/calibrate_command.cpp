@@ -26,6 +26,7 @@
 #include "configs/spec/noise_floors.h"
 #include "configs/spec/run_config.h"
 #include "core/error.h"
+#include "core/trace/op_record.h"
 
 namespace repro_check::cmd {
 namespace {
@@ -54,6 +55,7 @@ std::string floor_text(const configs::NoiseFloors& floors, std::uint64_t index) 
 /// The first output without a floor, and why.
 std::string missing_text(const configs::NoiseFloors& floors) {
   for (std::uint64_t i = 0; i < floors.operators.size(); ++i) {
+    if (floors.operators[i].op == core::kReturnedOperator) continue;
     for (const auto& [slot, floor] : floors.operators[i].outputs) {
       if (floor.problem.empty()) continue;
       return fmt::format("first {} {}: {}", op_of(floors, i), slot, floor.problem);

@@ -496,7 +496,7 @@ std::string summary_line(const std::filesystem::path& target, const Baseline& no
   if (!std::filesystem::exists(target, ignored)) {
     return fmt::format("{}: new, {} on {}\n",
                        name,
-                       format_count(now.operators, "operator"),
+                       format_count(baselines::operator_calls(now), "operator"),
                        core::printable(baselines::describe(now.platform)));
   }
   try {
@@ -600,7 +600,7 @@ std::string baseline_status(const GatePlace& place) {
       const Baseline baseline = baselines::baseline_from_text(read_text_file(file), file.string());
       text += fmt::format("{}: {} on {}, policy {}, {}\n",
                           name,
-                          format_count(baseline.operators, "operator"),
+                          format_count(baselines::operator_calls(baseline), "operator"),
                           core::printable(baselines::describe(baseline.platform)),
                           core::printable(baseline.policy),
                           age_text(file));

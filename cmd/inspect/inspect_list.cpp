@@ -127,6 +127,8 @@ ListOutcome list_selected(const core::DumpSource& dump,
     for (std::uint64_t index = selection.first; index < end; ++index) {
       if (filters_heads && !matches_head(selection, dump.op_head(index))) continue;
       const core::OpRecord op = dump.op(index);
+      // A condition is asked of operators, and what a call returned is none.
+      if (selection.where && core::is_returned(op)) continue;
       const Answer answer = selection.where ? selection.where->of(op) : Answer::kYes;
       if (answer == Answer::kUnknown) ++outcome.unknown;
       if (answer != Answer::kYes) continue;

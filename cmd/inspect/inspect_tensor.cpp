@@ -418,6 +418,17 @@ const TensorRecord& require_slot(const core::OpRecord& op, const std::string& te
                              slots.empty() ? "it has no tensors" : slots);
 }
 
+void refuse_composite(const core::OpRecord& op, const TensorRecord& tensor) {
+  if (tensor.state != ContentState::kComposite) return;
+  std::string parts;
+  for (const TensorRecord& part : op.tensors) {
+    if (part.role != tensor.role || !part.slot.starts_with(tensor.slot + ".")) continue;
+    parts += (parts.empty() ? "name one of its parts: " : ", ") + escape_name(side_slot(part));
+  }
+  throw core::not_comparable(
+      escape_name(side_slot(tensor)) + " is a composite: its values are those of its parts", parts);
+}
+
 std::uint64_t TensorValues::count() const {
   const std::size_t size = core::element_size(dtype);
   return size == 0 ? 0 : bytes.size() / size;
@@ -487,6 +498,7 @@ std::string tensor_view(const core::DumpSource& dump,
   const bool stats_suffice = query.stats && tensor.stats && !tensor.stored && !query.slice;
   const bool needs_bytes = query.values || query.export_to || query.slice;
   if (needs_bytes || (query.stats && !stats_suffice)) {
+    refuse_composite(op, tensor);
     values = read_values(dump, tensor, query.slice);
   }
   Json document = inspect_document(dump);
@@ -536,6 +548,7 @@ TensorAgainst compare_tensor(const core::DumpSource& dump,
   pair.other = slot_of(other, other.op(pair.other_op), query.slot);
   pair.difference = structural_difference(pair.tensor, pair.other);
   if (!pair.difference.empty()) return pair;
+  refuse_composite(record, pair.tensor);
   require_known(dump, pair.tensor);
   require_known(other, pair.other);
   const bool same_digest = pair.tensor.digest == pair.other.digest;

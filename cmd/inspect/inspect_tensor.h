@@ -61,6 +61,11 @@ struct TensorValues {
   [[nodiscard]] Json json(std::uint64_t position) const;
 };
 
+/// A composite, as a sparse tensor is, has no values of its own.
+/// @param op  whose tensor it is
+/// @throws core::Error{kNotComparable} naming the parts, where it is one
+void refuse_composite(const core::OpRecord& op, const core::TensorRecord& tensor);
+
 /// @throws core::Error{kNotComparable} when the dump does not hold them, or `part` is of another
 ///         tensor; core::Error{kDumpDamaged}
 TensorValues read_values(const core::DumpSource& dump,

@@ -66,25 +66,26 @@ struct Argument {
 };
 
 /// Of what nobody tells the size 1.
-Json tensor_input(const Argument& argument, std::uint64_t seed) {
+/// @param seed  of the next tensor: no two are given the same numbers
+Json tensor_input(const Argument& argument, std::uint64_t& seed) {
   Json shape = Json::array();
   for (const std::int64_t size : argument.shape) shape.push_back(size < 0 ? 1 : size);
   if (shape.empty()) shape = {1, 1};
   Json input{{"generate", argument.rows > 0 ? "randint" : "normal"},
              {"shape", std::move(shape)},
              {"dtype", argument.dtype},
-             {"seed", seed}};
+             {"seed", seed++}};
   if (argument.rows > 0) input["high"] = argument.rows;
   return input;
 }
 
 /// @return null where no input of that type can be written in a configuration
-Json input_of_type(const Argument& argument, std::string_view type, std::uint64_t seed, int depth);
+Json input_of_type(const Argument& argument, std::string_view type, std::uint64_t& seed, int depth);
 
 Json input_list(const Argument& argument,
                 const char* kind,
                 const std::vector<std::string_view>& types,
-                std::uint64_t seed,
+                std::uint64_t& seed,
                 int depth) {
   Json items = Json::array();
   for (const std::string_view type : types) {
@@ -95,7 +96,10 @@ Json input_list(const Argument& argument,
   return Json{{kind, std::move(items)}};
 }
 
-Json input_of_type(const Argument& argument, std::string_view type, std::uint64_t seed, int depth) {
+Json input_of_type(const Argument& argument,
+                   std::string_view type,
+                   std::uint64_t& seed,
+                   int depth) {
   if (depth > kDeepest) return nullptr;
   if (type == "Tensor") return tensor_input(argument, seed);
   if (type == "int" || type == "number") return Json{{"value", 1}};
@@ -199,7 +203,7 @@ StartingConfig inputs_of(const Json& description, Json& inputs) {
     const std::string name = "input \"" + argument.name + "\" ";
     const bool has_default = entry.value("has_default", false);
     const std::optional<Json> value =
-        has_default ? default_input(argument) : input_of_type(argument, argument.type, seed++, 0);
+        has_default ? default_input(argument) : input_of_type(argument, argument.type, seed, 0);
     if (has_default && !value) {
       result.edits.push_back(
           {"", name + "(" + argument.type + ") is left out: the model has a default for it"});

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
@@ -23,8 +24,8 @@
 #include "configs/spec/run_config.h"
 #include "core/error.h"
 #include "core/text/text.h"
+#include "dumpers/journal/journal_reader.h"
 #include "dumpers/store/directory/dump_directory.h"
-#include "dumpers/store/dump_reader.h"
 
 namespace repro_check::cmd {
 namespace {
@@ -63,15 +64,37 @@ struct Unfinished {
   journal::JournalSummary summary;
 };
 
-/// What an unfinished recording reached. A replacement is recorded beside the dump it replaces.
-std::optional<Unfinished> reached(const RecordingJob& job) {
-  std::filesystem::path beside = job.dump;
-  beside += ".recording";
-  for (const std::filesystem::path& directory : {beside, job.dump}) {
+/// A replacement is recorded beside the dump it replaces.
+std::array<std::filesystem::path, 2> working_places(const RecordingJob& job) {
+  return {store::recording_beside(job.dump), job.dump};
+}
+
+/// When the journals in working_places() were written last.
+using JournalTimes = std::array<std::optional<std::filesystem::file_time_type>, 2>;
+
+JournalTimes journal_times(const RecordingJob& job) {
+  JournalTimes times;
+  const auto places = working_places(job);
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    std::error_code error;
+    const auto time = std::filesystem::last_write_time(places[i] / store::kJournalName, error);
+    if (!error) times[i] = time;
+  }
+  return times;
+}
+
+/// What an unfinished recording of this job reached.
+/// @param before  the times from before the recorder was started: a journal that nobody has touched
+///                since is what an earlier command left
+std::optional<Unfinished> reached(const RecordingJob& job, const JournalTimes& before) {
+  const auto places = working_places(job);
+  const JournalTimes now = journal_times(job);
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    std::error_code ignored;
+    const bool is_whole = std::filesystem::exists(places[i] / store::kManifestName, ignored);
+    if (!now[i] || now[i] == before[i] || is_whole) continue;
     try {
-      if (auto summary = store::summarise_incomplete(directory)) {
-        return Unfinished{directory, std::move(*summary)};
-      }
+      return Unfinished{places[i], journal::summarise(places[i] / store::kJournalName)};
     } catch (const core::Error& error) {
       log_warning("what the failed run reached cannot be read: " + std::string(error.what()));
     }
@@ -94,10 +117,11 @@ std::string where_text(const std::optional<Unfinished>& recording) {
 
 void describe_failure(const RecordingJob& job,
                       const RecorderOutcome& outcome,
+                      const JournalTimes& before,
                       RecordingResult& result) {
   const RecorderFailure& failure = *outcome.failure;
   comparators::RunSummary& summary = result.summary;
-  const std::optional<Unfinished> recording = reached(job);
+  const std::optional<Unfinished> recording = reached(job, before);
   // A recorder that could still speak has named the operator; one that could not has its journal.
   const bool spoke = outcome.signal.empty();
   summary.status = "failed";
@@ -250,6 +274,7 @@ RecordingResult record(const RecordingJob& job, Progress& progress) {
   asked.dump = std::filesystem::absolute(job.dump);
   asked.found_environment = found_environment(job.run);
   const auto on_progress = [&](const RecorderProgress& state) { progress.update(state); };
+  const JournalTimes before = journal_times(job);
   RecorderOutcome outcome = job.run.program ? record_program(asked, job.log(), on_progress)
                                             : record_model(asked, job.log(), on_progress);
   progress.clear();
@@ -269,7 +294,7 @@ RecordingResult record(const RecordingJob& job, Progress& progress) {
     throw core::usage_error("run \"" + job.run.name + "\": " + outcome.failure->message,
                             outcome.failure->hint);
   }
-  if (outcome.failure) describe_failure(job, outcome, result);
+  if (outcome.failure) describe_failure(job, outcome, before, result);
   return result;
 }
 

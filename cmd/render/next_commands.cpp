@@ -161,7 +161,7 @@ std::string run_again(const Report& report, const RenderOptions& options) {
   const auto is_below_tensor = [](const RunSummary& run) {
     return run.manifest.trace.level != "tensor" && run.manifest.trace.operators > 0;
   };
-  if (needs_tensors && std::ranges::any_of(report.runs, is_below_tensor)) {
+  if (needs_tensors && !report.lacks_rule && std::ranges::any_of(report.runs, is_below_tensor)) {
     return run_command(report, options, "/dump/level=tensor");
   }
   return report.status == Status::kDiverged ? try_again(report, options) : "";

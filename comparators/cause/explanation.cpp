@@ -77,10 +77,12 @@ std::string side_text(const ReplayEvidence& evidence, bool baseline) {
 
 std::string float64_text(const ReplayEvidence& evidence) {
   if (!evidence.baseline_rmse || !evidence.candidate_rmse) return {};
-  const std::string figures =
-      fmt::format("RMSE {:.3g} | {:.3g}", *evidence.baseline_rmse, *evidence.candidate_rmse);
+  const std::string baseline = fmt::format("{:.3g}", *evidence.baseline_rmse);
+  const std::string candidate = fmt::format("{:.3g}", *evidence.candidate_rmse);
+  const std::string figures = fmt::format("RMSE {} | {}", baseline, candidate);
   if (!evidence.reference_ratio) return "distance from the float64 result: " + figures;
-  if (*evidence.reference_ratio == 1) {
+  // Nobody sees which is nearer where the figures are the same.
+  if (*evidence.reference_ratio == 1 || baseline == candidate) {
     return "both sides are equally far from the float64 result: " + figures;
   }
   return fmt::format("the {} is nearer to the float64 result: {}",

@@ -180,7 +180,7 @@ NoiseSummary summarise(const configs::NoiseFloors& floors) {
   std::vector<std::pair<double, std::uint64_t>> noisy;
   for (std::uint64_t i = 0; i < floors.operators.size(); ++i) {
     const auto& outputs = floors.operators[i].outputs;
-    if (outputs.empty()) continue;
+    if (outputs.empty() || floors.operators[i].op == core::kReturnedOperator) continue;
     ++summary.operators;
     double worst = 0;
     bool differs = false;

@@ -37,7 +37,7 @@ class NoiseMeter {
 
 /// What floors say in numbers.
 struct NoiseSummary {
-  std::uint64_t operators = 0;       ///< with outputs or results
+  std::uint64_t operators = 0;       ///< with outputs or results; what a call returned is none
   std::uint64_t quiet = 0;           ///< every floor is 0
   std::uint64_t noisy = 0;           ///< some floor is above 0
   std::uint64_t without_floor = 0;   ///< some output has none

@@ -901,6 +901,7 @@ struct Report {
   std::string policy;                              ///< `bitwise, NaN equals NaN`
   std::optional<configs::PolicyKind> policy_kind;  ///< empty where rules choose
   std::vector<RuleUse> rules;
+  bool lacks_rule = false;  ///< an output that none of them speaks of, which no values mend
   Screened screened;
   std::vector<Difference> differences;
   std::vector<NamedTensorDifference> named_tensors;

@@ -196,7 +196,7 @@ class Assessment {
     for (const Follower& follower : followers_) {
       if (!follower.trouble().empty()) result_.notes.push_back(follower.trouble());
     }
-    result_.not_assessed = first_.op_count() - result_.assessed;
+    result_.not_assessed = first_.op_count() - returned_ - result_.assessed;
     prune();
     for (Found& found : found_) finish(found);
     return std::move(result_);
@@ -212,6 +212,11 @@ class Assessment {
       std::optional<core::OpRecord> record =
           is_first ? read_first(index) : follower.record(index, like);
       if (is_first && !record) return false;
+      // What a call returned is no operator: it only passes on what operators gave.
+      if (is_first && core::is_returned(*record)) {
+        ++returned_;
+        return true;
+      }
       if (!record) continue;
       if (const auto prints = op_prints(*record)) {
         groups.add(*prints, follower.source(), record->index);
@@ -262,6 +267,7 @@ class Assessment {
   std::size_t max_items_;
   std::vector<Follower> followers_;
   std::vector<Found> found_;
+  std::uint64_t returned_ = 0;  ///< records that stand for no operator
   OpRepeatability result_;
 };
 

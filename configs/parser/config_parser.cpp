@@ -109,8 +109,9 @@ void apply(const ConfigOverride& change, Json& document, Problems& problems) {
     if (next == nullptr) {
       const std::string why =
           place->is_array()
-              ? fmt::format("a list of {0}: an index from 0 to {0}, or - , is accepted",
-                            place->size())
+              ? fmt::format(
+                    "a list of {0}: it takes an index from 0 to {0}; {0}, or -, is one more",
+                    place->size())
               : fmt::format("{}: nothing can be set inside it", detail::describe(*place));
       problems.add(change.pointer,
                    fmt::format("--set: {} is {}", pointer.empty() ? "the document" : pointer, why));

@@ -64,6 +64,29 @@ Parsed parse_safetensors(const std::filesystem::path& file) {
 
 }  // namespace
 
+TEST_CASE("a composite names its parts, whose values it has") {
+  const auto dump = test_support::source_from_json(R"({"run": "r", "tensors": {
+    "s": {"dtype": "float32", "shape": [4], "state": "composite", "layout": "sparse_coo",
+          "parts": {"indices": "i", "values": "v"}},
+    "i": {"dtype": "int64", "shape": [1, 2], "values": [0, 3]},
+    "v": {"dtype": "float32", "shape": [2], "values": [1, 2]}},
+    "ops": [{"operator": "aten::to_sparse", "outputs": ["s"]}]})");
+  TensorQuery query = asked();
+  CHECK_NOTHROW(tensor_view(*dump, 0, query, Form::kTabs));
+  query.values = 1;
+  const auto hint_of = [](const auto& call) {
+    try {
+      call();
+    } catch (const core::Error& error) {
+      return std::string(error.hint());
+    }
+    return std::string();
+  };
+  const std::string hint = "name one of its parts: out:0.indices, out:0.values";
+  CHECK(hint_of([&] { tensor_view(*dump, 0, query, Form::kTabs); }) == hint);
+  CHECK(hint_of([&] { compare_tensor(*dump, 0, *dump, query); }) == hint);
+}
+
 TEST_CASE("a slice shows its elements under the indices of the whole") {
   const auto dump = test_support::source_from_json(kOne);
   TensorQuery query = asked();

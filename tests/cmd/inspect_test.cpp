@@ -104,6 +104,16 @@ TEST_CASE("operators are selected by name, with or without overload, by module a
   }
 }
 
+TEST_CASE("a condition is asked of operators, and what a call returned is none") {
+  const auto dump = test_support::source_from_json(R"({"run": "r",
+    "tensors": {"y": {"dtype": "float32", "shape": [1], "values": ["nan"]}},
+    "ops": [{"operator": "aten::x", "outputs": ["y"]}, {"returned": {"out": "y"}}]})");
+  CHECK(listed(*dump).outcome.shown == 2);
+  OpSelection selection;
+  selection.where.emplace("elements=1");
+  CHECK(listed(*dump, selection).outcome.shown == 1);
+}
+
 TEST_CASE("the list as JSON can be filtered for NaN, once statistics are there") {
   const auto dump = test_support::source_from_json(kDump);
   const Json json = Json::parse(listed(*dump, {}, Form::kJson).text);

@@ -56,6 +56,15 @@ TEST_CASE("an input is suggested for every type a configuration can express") {
   CHECK(inputs[8]["dict"]["key"]["generate"] == "normal");
 }
 
+TEST_CASE("no two tensors are given the same numbers, wherever they are") {
+  const auto inputs = inputs_for(
+      {{"pair", "Tuple[Tensor, Tensor]"}, {"n", "int"}, {"xs", "List[Tensor]"}, {"x", "Tensor"}});
+  CHECK(inputs[0]["tuple"][0]["seed"] == 1);
+  CHECK(inputs[0]["tuple"][1]["seed"] == 2);
+  CHECK(inputs[2]["list"][0]["seed"] == 3);
+  CHECK(inputs[3]["seed"] == 4);
+}
+
 TEST_CASE("defaults are written where JSON can say them, and left to the model where not") {
   const auto inputs = inputs_for({{"a", "int", true, "3"},
                                   {"b", "float", true, "0.5"},

@@ -93,8 +93,10 @@ class GateFormatsTest(GateCase):
         failures = formats.cases("failure")
         self.assertEqual([case[:3] for case in failures],
                          [("", "weights", "repro_check.inputs"),
+                          ("", "baseline", "repro_check.inputs"),
                           (*ADDMM_CASE, "repro_check.inputs")])
-        self.assertEqual(failures[1][4], "model.py")
+        self.assertEqual(failures[1][3], formats.json["verdict"]["headline"])
+        self.assertEqual(failures[2][4], "model.py")
         self.assertIn("linear1.weight", failures[0][3])
         self.assertEqual({result for result in formats.results()},
                          {("RC1002", "error", "model.py", 12)})

@@ -98,7 +98,8 @@ class GateTest(GateCase):
         divergent = self.gate({**with_returned, **RELU}, code=1)
         self.assertEqual(divergent["first_divergence"]["key"]["operator"], "aten::relu")
         self.gate(with_returned)
-        self.accept()
+        self.assertIn("no operator changes, but what the model returns does", self.accept())
+        self.assertIn("3 operators on", self.tool("gate", "status", "-c", "gate.json").stdout)
         self.assertEqual(self.gate(with_returned)["gate"]["notes"], [])
 
     def test_another_configuration_is_stale(self):

@@ -195,14 +195,31 @@ class Suite {
     }
   }
 
-  /// Runs that disagree are not compared with what was accepted.
+  /// Runs that disagree are not compared with what was accepted. Where nothing but operators tells
+  /// that it differs, the headline does.
   void add_baseline() {
     const bool is_asked = gate_ == nullptr || gate_->baseline != BaselineState::kNotAsked;
-    if (is_asked || has(Subject::kBaseline)) {
-      add_standing("baseline", Subject::kBaseline);
+    Case each{.classname = classname(""), .name = "baseline"};
+    if (has(Subject::kBaseline)) {
+      add_standing(each.name, Subject::kBaseline);
       return;
     }
-    push({.classname = classname(""), .name = "baseline", .outcome = skipped("not asked")});
+    // What is expected, and did not keep to it, has a case of its own.
+    const bool differs = report_.from_accepted && report_.status == Status::kDiverged &&
+                         report_.kind != DivergenceKind::kExpectation;
+    if (!is_asked) {
+      each.outcome = skipped("not asked");
+    } else if (differs) {
+      const auto is_cause = [](const Finding& finding) {
+        return !finding.consequence && !finding.is_excused() && !is_trouble(finding.rule);
+      };
+      const auto cause = std::ranges::find_if(findings_, is_cause);
+      Finding told;
+      if (cause != findings_.end()) told.rule = cause->rule;
+      told.message = verdict_line(report_).raw();
+      each.outcome = outcome_of(told);
+    }
+    push(std::move(each));
   }
 
   [[nodiscard]] std::string place_text(const Finding& finding) const {

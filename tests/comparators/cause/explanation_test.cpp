@@ -166,6 +166,11 @@ TEST_CASE("which side is nearer to float64 is said where it was measured") {
   evidence.reference_ratio = 1;
   explain(evidence, report);
   CHECK(report.replay->sentences.back().starts_with("both sides are equally far"));
+  evidence.baseline_rmse = 1.00001e-7;
+  evidence.reference_ratio = 1.00001;
+  explain(evidence, report);
+  CHECK(report.replay->sentences.back() ==
+        "both sides are equally far from the float64 result: RMSE 1e-07 | 1e-07");
 }
 
 }  // namespace

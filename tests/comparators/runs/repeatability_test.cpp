@@ -53,6 +53,21 @@ TEST_CASE("what follows a flaky operator is not flaky itself") {
   CHECK_FALSE(ops.ops[0].l2_rel.has_value());
 }
 
+TEST_CASE("what a call returned is no operator that could be flaky") {
+  const auto returning = [](const std::string& name, double first) {
+    Trace trace = run_of(name, first, 7);
+    trace.json()["ops"].push_back({{"returned", {{"out", "a"}}}});
+    return trace;
+  };
+  const OpRepeatability ops =
+      assess({returning("1", 3), returning("2", 3), returning("3", 3.5), returning("4", 3.5)});
+  CHECK(ops.assessed == 2);
+  CHECK(ops.flaky == 1);
+  CHECK(ops.not_assessed == 0);
+  REQUIRE(ops.ops.size() == 1);
+  CHECK(ops.ops[0].index == 0);
+}
+
 TEST_CASE("an operator is flaky among the runs that gave it equal inputs") {
   const OpRepeatability ops =
       assess({run_of("1", 3, 7), run_of("2", 3, 7.5), run_of("3", 3, 7), run_of("4", 3.5, 9)});
