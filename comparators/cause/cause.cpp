@@ -1242,8 +1242,30 @@ Attribution from_step(const JudgedCall& call, std::string_view said, std::string
   return result;
 }
 
+/// Of a step that was given and told the same, and works on a parameter that differed before.
+std::optional<Attribution> from_parameter(const JudgedCall& call, const Evidence& evidence) {
+  const OpFindings& findings = call.findings;
+  if (call.baseline.op->name != core::kStepRecord || !findings.arguments.empty())
+    return std::nullopt;
+  std::int64_t writer = core::kNoProducer;
+  const std::string* name = nullptr;
+  for (const TensorComparison& output : findings.outputs) {
+    if (!output.baseline.slot.starts_with(core::kParameterPrefix)) return std::nullopt;
+    if (name != nullptr) continue;
+    name = &output.baseline.slot;
+    writer = evidence.baseline_writes.differing_writer(output.baseline);
+  }
+  if (name == nullptr || writer < 0 || std::cmp_greater_equal(writer, call.baseline.index)) {
+    return std::nullopt;
+  }
+  const auto op = static_cast<std::uint64_t>(writer);
+  return inherited_from(
+      op, fmt::format("`{}` comes from op {}", name->substr(core::kParameterPrefix.size()), op));
+}
+
 std::optional<Attribution> from_unrecorded_step(const JudgedCall& call, const Evidence& evidence) {
   if (!core::is_named_values(call.baseline)) return std::nullopt;
+  if (auto by_parameter = from_parameter(call, evidence)) return by_parameter;
   const core::TraceSummary& trace = evidence.baseline.manifest().trace;
   if (trace.optimizer == core::kOptimizerState && is_of_recorded_step(call, evidence)) {
     return from_step(call,
