@@ -29,7 +29,11 @@ void note_parting(const RankPair& pair, JudgedPair& judged) {
   const auto dump = store::open_partial(of_baseline ? pair.baseline : pair.candidate);
   const std::uint64_t parted = of_baseline ? *first.baseline_index : *first.candidate_index;
   judged.entered = 0;
-  judged.received = first.cause.kind == comparators::CauseKind::kReceived;
+  // As well one that waited for a rank that was gone.
+  const bool has_raised = first.baseline_index && first.candidate_index &&
+                          core::is_of_ranks(*first.baseline.op) &&
+                          first.baseline.results.empty() != first.candidate.results.empty();
+  judged.received = has_raised || first.cause.kind == comparators::CauseKind::kReceived;
   for (std::uint64_t i = 0; i < std::min(parted, dump->op_count()); ++i) {
     if (core::is_of_ranks(*dump->op_head(i).op)) ++*judged.entered;
   }

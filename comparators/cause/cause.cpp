@@ -595,8 +595,24 @@ Cause shape_mismatch(const OpFindings& findings, const Evidence& evidence) {
   return {CauseKind::kMismatch, what};
 }
 
+/// Where an operator returned in one run alone.
+std::optional<Cause> raised_cause(const JudgedCall& call, const Evidence& evidence) {
+  const bool in_baseline = call.baseline.results.empty();
+  if (in_baseline == call.candidate.results.empty()) return std::nullopt;
+  const auto* ended = core::environment_fact(evidence.dump(in_baseline).manifest(), core::kRaised);
+  return Cause(CauseKind::kMismatch,
+               fmt::format("it raised in the {}, and returned nothing there{}",
+                           in_baseline ? "baseline" : "candidate",
+                           ended == nullptr ? "" : "; the program was ended by " + *ended),
+               core::is_of_ranks(*call.baseline.op)
+                   ? "look at what ended the other ranks: who waits for one that is gone raises"
+                   : "look at the exception, in what the program printed");
+}
+
 /// Results of another dtype, shape, layout or number from equal inputs.
-Cause mismatch_cause(const OpFindings& findings, const Evidence& evidence) {
+Cause mismatch_cause(const JudgedCall& call, const Evidence& evidence) {
+  if (auto raised = raised_cause(call, evidence)) return *std::move(raised);
+  const OpFindings& findings = call.findings;
   Cause cause;
   add_cause(cause, promotion(findings));
   add_cause(cause, shape_mismatch(findings, evidence));
@@ -1311,7 +1327,7 @@ Attribution attribute(const JudgedCall& call, const Evidence& evidence) {
   const bool mismatched = findings.outcome == OpOutcome::kMismatched;
   if (mismatched && result.relation == Relation::kOrigin &&
       result.kind == DivergenceKind::kOrigin && findings.inputs.empty()) {
-    result.cause = mismatch_cause(findings, evidence);
+    result.cause = mismatch_cause(call, evidence);
   }
   if (result.relation == Relation::kOrigin) {
     lead_with_mode(evidence, result.cause);
