@@ -122,15 +122,19 @@ std::string of_host_text(const Evidence& evidence) {
 
 namespace {
 
-std::string host_advice(const Evidence& evidence) {
+/// What to do about what the runs are known to have been told otherwise.
+std::optional<std::string> told_advice(const Evidence& evidence) {
   if (!set_apart_text(evidence).empty()) {
     return "give what the program seeds or sets the same value in every run";
   }
-  if (const auto variables = given_variables(evidence); !variables.empty()) {
-    return settings_advice(variables);
-  }
-  return "look at what the program takes it by at this line: the order of a set or of a folder, a "
-         "clock, an address, threads that end as they come, or another value of the host";
+  const auto variables = given_variables(evidence);
+  return variables.empty() ? std::nullopt : std::optional(settings_advice(variables));
+}
+
+std::string host_advice(const Evidence& evidence) {
+  return told_advice(evidence).value_or(
+      "look at what the program takes it by at this line: the order of a set or of a folder, a "
+      "clock, an address, threads that end as they come, or another value of the host");
 }
 
 std::string arguments_of(const OpFindings& findings) {
@@ -145,7 +149,10 @@ std::optional<Cause> argument_differs(const Case& c) {
               fmt::format("it was called with other arguments: {}", arguments_of(c.findings)));
   if (c.evidence.baseline.manifest().is_of_program()) {
     cause.evidence += of_host_text(c.evidence);
-    cause.advice = host_advice(c.evidence);
+    cause.advice = told_advice(c.evidence)
+                       .value_or(
+                           "look at what it is computed from at this line: a schedule, a "
+                           "count of steps, a clock, or another value of the host");
   }
   if (const std::string_view advice = argument_advice(c); !advice.empty()) cause.advice = advice;
   name_told(c.evidence, cause);
