@@ -994,7 +994,7 @@ std::optional<Cause> clipped_otherwise(const core::OpHead& reader, const Evidenc
     if (head.op->name != core::kClipRecord) continue;
     const auto there = counterpart_in(evidence.pairing.candidate_of, static_cast<std::int64_t>(op));
     if (!there) break;
-    constexpr std::string_view kMaxNorm = "max_norm";
+    static constexpr std::string_view kMaxNorm = "max_norm";
     const auto norm_in = [](const core::OpRecord& record) {
       const core::Value* value = core::find_argument(record, kMaxNorm);
       return value == nullptr ? std::nullopt : core::number_in(record, *value);

@@ -144,8 +144,9 @@ class ReplicaComparison {
     const auto here = held_by(difference.rank, held);
     const auto there = other_than(*here, held);
     if (series.kind == ReplicaKind::kGradients) {
-      difference.some_have_none = std::ranges::any_of(
-          held, [&](const Held& each) { return lacks_gradients(each, series, step); });
+      difference.some_have_none = std::ranges::any_of(held, [&](const Held& each) {
+        return lacks_gradients(each, moment.series, moment.step);
+      });
       look_behind_reduction(held, *here, *there, difference);
     }
     if (series.kind == ReplicaKind::kActivations) lead_by_order(*here, difference);

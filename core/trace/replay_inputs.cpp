@@ -297,7 +297,7 @@ std::vector<std::byte> read_input_storage(const DumpSource& dump,
   std::vector<std::byte> content;
   std::vector<std::uint32_t> members = storage.tensors;
   // What is known of the same elements comes on top.
-  std::ranges::stable_partition(members, [&](std::uint32_t member) {
+  std::stable_partition(members.begin(), members.end(), [&](std::uint32_t member) {
     return op.tensors.at(member).state == ContentState::kUninitialised;
   });
   for (const std::uint32_t member : members) {
