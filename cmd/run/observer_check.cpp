@@ -117,10 +117,9 @@ std::string unwritten_read(const std::filesystem::path& dump) {
     for (std::uint64_t op = 0; op < source->op_count(); ++op) {
       const core::OpRecord record = source->op(op);
       if (!record.op || !comparators::may_read_unwritten(record)) continue;
-      const std::string reader =
-          (core::is_returned(record) ? "the model returns"
-                                     : comparators::op_text(record) + " reads") +
-          std::string(" memory that nobody has written");
+      std::string reader = (core::is_returned(record) ? "the model returns"
+                                                      : comparators::op_text(record) + " reads") +
+                           std::string(" memory that nobody has written");
       if (comparators::unwritten_argument(record) != nullptr) return reader;
       if (picked.empty()) picked = reader;
     }
