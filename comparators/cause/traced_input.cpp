@@ -163,12 +163,12 @@ class Tracer {
         }
         // Memory that was handed out empty has been filled since, with no operator: by Python, or
         // by a model that makes a tensor of numbers.
-        if (evidence_.baseline.manifest().is_of_program() || is_filled(*traced.comparison)) {
+        if (evidence_.baseline.manifest().is_of_program() ||
+            (hands_out_memory(producer) && is_filled(*traced.comparison))) {
           traced.producer.reset();
           return;
         }
-        if (core::hands_out_memory(
-                core::base_name(evidence_.baseline.op_head(producer).op->name))) {
+        if (hands_out_memory(producer)) {
           traced.origin = CauseKind::kUninitialised;
           return;
         }
@@ -176,6 +176,10 @@ class Tracer {
       default:
         traced.origin = CauseKind::kPropagated;
     }
+  }
+
+  [[nodiscard]] bool hands_out_memory(std::uint64_t op) const {
+    return core::hands_out_memory(core::base_name(evidence_.baseline.op_head(op).op->name));
   }
 
   [[nodiscard]] static bool is_filled(const TensorComparison& comparison) {

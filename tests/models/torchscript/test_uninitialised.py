@@ -5,6 +5,7 @@ import harness
 harness.need("torch")
 
 import shlex
+from typing import List
 
 import torch
 from torch import Tensor, nn
@@ -35,6 +36,11 @@ class Returns(nn.Module):
         b = torch.empty([8, 8])
         b[0] = x[0]
         return b
+
+
+class Listed(nn.Module):
+    def forward(self, x: Tensor, numbers: List[float]) -> Tensor:
+        return torch.relu(x[0, :2] + 1 + torch.tensor(numbers))
 
 
 class Unwritten(nn.Module):
@@ -128,6 +134,22 @@ class Uninitialised(harness.ToolTest):
             report = self.compare(0, Whole(), Whole(), dump={"depth": depth})
             self.assertFalse([text for text in report["warnings"] if "nobody has written" in text],
                              report["warnings"])
+
+    def first_of_lists(self, exclude):
+        torch.jit.script(Listed()).save(str(self.folder / "a.pt"))
+        runs = [{"name": name, "inputs": [*FLOATS, {"list": [1.0, number]}]} for name, number in (("a", 2.0), ("b", 3.0))]
+        report = self.run_config(1, model={"path": "a.pt"}, runs=runs, dump={"level": "digest", "exclude": exclude})
+        return report["first_divergence"]
+
+    def test_a_tensor_that_is_made_of_numbers_is_none_of_it(self):
+        first = self.first_of_lists([])
+        self.assertEqual((first["relation"], first["cause"]["name"]), ("origin", "constant differs"))
+        self.assertIn("made room for it: the model did", first["cause"]["evidence"])
+
+    def test_what_an_operator_made_that_nobody_read_comes_from_it(self):
+        first = self.first_of_lists(["aten::add*"])
+        self.assertEqual((first["key"]["operator"], first["relation"]), ("aten::relu", "propagated"))
+        self.assertRegex(first["cause"]["evidence"], r"^argument `self` comes from op \d+$")
 
 
 if __name__ == "__main__":
