@@ -1265,25 +1265,27 @@ Attribution from_step(const JudgedCall& call, std::string_view said, std::string
   return result;
 }
 
-/// Of a step that was given and told the same, and works on a parameter that differed before.
+/// Of a step that was given and told the same, and works on parameters that all differed before.
 std::optional<Attribution> from_parameter(const JudgedCall& call, const Evidence& evidence) {
   const OpFindings& findings = call.findings;
   if (call.baseline.op->name != core::kStepRecord || !findings.arguments.empty())
     return std::nullopt;
-  std::int64_t writer = core::kNoProducer;
-  const std::string* name = nullptr;
+  if (findings.outputs.empty()) return std::nullopt;
+  const auto writer_of = [&](const TensorComparison& output) {
+    return evidence.baseline_writes.differing_writer(output.baseline);
+  };
   for (const TensorComparison& output : findings.outputs) {
-    if (!output.baseline.slot.starts_with(core::kParameterPrefix)) return std::nullopt;
-    if (name != nullptr) continue;
-    name = &output.baseline.slot;
-    writer = evidence.baseline_writes.differing_writer(output.baseline);
+    if (!output.baseline.slot.starts_with(core::kParameterPrefix) || writer_of(output) < 0 ||
+        std::cmp_greater_equal(writer_of(output), call.baseline.index)) {
+      return std::nullopt;
+    }
   }
-  if (name == nullptr || writer < 0 || std::cmp_greater_equal(writer, call.baseline.index)) {
-    return std::nullopt;
-  }
-  const auto op = static_cast<std::uint64_t>(writer);
+  const TensorComparison& first = findings.outputs.front();
+  const auto op = static_cast<std::uint64_t>(writer_of(first));
   return inherited_from(
-      op, fmt::format("`{}` comes from op {}", name->substr(core::kParameterPrefix.size()), op));
+      op,
+      fmt::format(
+          "`{}` comes from op {}", first.baseline.slot.substr(core::kParameterPrefix.size()), op));
 }
 
 std::optional<Attribution> from_unrecorded_step(const JudgedCall& call, const Evidence& evidence) {
