@@ -850,10 +850,7 @@ std::uint64_t operator_calls(const Baseline& baseline) {
 }
 
 bool holds_returned(const Baseline& baseline) {
-  return std::ranges::any_of(baseline.ops, is_returned_line) ||
-         std::ranges::any_of(baseline.modules, [](const AcceptedModule& module) {
-           return module.path == core::kReturnedOperator;
-         });
+  return operator_calls(baseline) != baseline.operators;
 }
 
 Baseline without_returned(Baseline baseline) {

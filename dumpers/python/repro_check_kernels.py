@@ -201,9 +201,6 @@ def watch_memory(recording):
     def given(_result, tensor, *_args, **_kwargs):
         share(tensor)
 
-    def mapped(made, *_args, **_kwargs):
-        share(made)
-
     def taken(made, *args, **_kwargs):
         if not args or type(args[0]) not in _COPIED:
             share(made)
@@ -217,8 +214,8 @@ def watch_memory(recording):
     recording.read = read
     dlpack, reductions = torch.utils.dlpack, torch.multiprocessing.reductions
     for places, after, names in (((torch.Tensor,), given, ("numpy", "share_memory_", "__dlpack__")),
-                                 ((torch,), taken, ("from_numpy", "frombuffer", "as_tensor", "asarray")),
-                                 ((torch,), mapped, ("from_file",)), ((reductions,), taken, ("rebuild_tensor",)),
+                                 ((torch,), taken, ("from_numpy", "frombuffer", "from_file", "as_tensor", "asarray")),
+                                 ((reductions,), taken, ("rebuild_tensor",)),
                                  ((dlpack, torch), given, ("to_dlpack",)), ((dlpack, torch), taken, ("from_dlpack",))):
         for name in names:
             if hasattr(places[0], name):
