@@ -5,6 +5,7 @@ program is loaded into this one."""
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import importlib
 import os
 import pathlib
@@ -16,7 +17,7 @@ import types
 import typing
 
 from .errors import ToolError
-from .testing import Outcome, judge, passing_folder
+from .testing import Outcome, judge, lasting
 from .tool import call, find_tool
 
 _Path = typing.Union[str, "os.PathLike[str]"]
@@ -146,9 +147,9 @@ def compare(
         raise ValueError("a comparison takes two runs at least")
     program = find_tool(tool)
     with contextlib.ExitStack() as stack:
-        shown: typing.Callable[[Outcome], Outcome] = lambda outcome: outcome
+        passes = directory is None
         if directory is None:
-            directory, shown = stack.enter_context(passing_folder())
+            directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="repro-check-"))
         where = pathlib.Path(directory)
         dumps = [where / f"run-{number + 1}" for number in range(runs)]
         report = where / "report.json"
@@ -162,9 +163,14 @@ def compare(
                     function()
             return judge(command, report)
 
-        outcome = compared("digest")
-        if not outcome.reproducible:
-            # Values are worth another look only where they part again.
-            measured = compared("tensor")
-            outcome = outcome if measured.reproducible else measured
-        return shown(outcome)
+        try:
+            outcome = compared("digest")
+            if not outcome.reproducible:
+                # Values are worth another look only where they part again.
+                measured = compared("tensor")
+                outcome = outcome if measured.reproducible else measured
+        except ToolError as error:
+            if passes:
+                raise ToolError(error.message, lasting(error.hint, where), error.exit_code) from None
+            raise
+    return dataclasses.replace(outcome, text=lasting(outcome.text, where)) if passes else outcome

@@ -44,20 +44,10 @@ class Outcome:
         return self.text
 
 
-@contextlib.contextmanager
-def passing_folder() -> typing.Iterator[tuple[pathlib.Path, typing.Callable[[Outcome], Outcome]]]:
-    """A folder that goes at the end, and what takes the lines that lead into it out of a text. Those of a ToolError
-    are taken out here."""
-
-    def without(text: str) -> str:
-        lines = [line for line in text.splitlines() if folder not in line]
-        return "\n".join([*lines, "  dumps      removed: directory=... keeps them"])
-
-    with tempfile.TemporaryDirectory(prefix="repro-check-") as folder:
-        try:
-            yield pathlib.Path(folder), lambda outcome: dataclasses.replace(outcome, text=without(outcome.text))
-        except ToolError as error:
-            raise ToolError(error.message, without(error.hint), error.exit_code) from None
+def lasting(text: str, folder: pathlib.Path) -> str:
+    """`text` without the lines that lead into a folder which is removed."""
+    lines = [line for line in text.splitlines() if str(folder) not in line]
+    return "\n".join([*lines, "  dumps      removed: directory=... keeps them"])
 
 
 def set_arguments(overrides: typing.Mapping[str, typing.Any], pointer: str = "") -> list[str]:
@@ -156,21 +146,25 @@ def assert_reproducible(
     if callable(config) and timeout is not None:
         raise TypeError("a function is called in this process, which no timeout ends: leave it out")
     with contextlib.ExitStack() as stack:
-        shown: typing.Callable[[Outcome], Outcome] = lambda outcome: outcome
+        passes = directory is None
         if directory is None:
-            directory, shown = stack.enter_context(passing_folder())
+            directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="repro-check-"))
         where = pathlib.Path(directory)
         where.mkdir(parents=True, exist_ok=True)
         try:
             if callable(config):
                 from .program import compare  # which needs this module
 
-                outcome = shown(compare(config, directory=where, tool=tool, **overrides))
+                outcome = compare(config, directory=where, tool=tool, **overrides)
             else:
-                outcome = shown(run(config, overrides=overrides, tool=tool, directory=where, timeout=timeout))
+                outcome = run(config, overrides=overrides, tool=tool, directory=where, timeout=timeout)
         except ToolError as error:
             # What was wrong is in the message; how we came to know it helps nobody.
+            if passes:
+                error = ToolError(error.message, lasting(error.hint, where), error.exit_code)
             raise error.with_traceback(None) from None
+    if passes:
+        outcome = dataclasses.replace(outcome, text=lasting(outcome.text, where))
     if not outcome.reproducible:
         raise AssertionError(outcome.text.rstrip() or "the runs diverged")
     return outcome
