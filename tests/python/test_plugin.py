@@ -158,6 +158,18 @@ def test_the_fixture_takes_the_option(fake, pytester, monkeypatch):
         assert "tool.py:" not in shown.stdout.str() and "testing.py:" not in shown.stdout.str()
 
 
+def test_a_folder_that_is_gone_leaves_no_trace(fake, pytester):
+    pytester.makepyfile("""
+        from repro_check.testing import assert_reproducible
+        def test_model():
+            assert_reproducible({})
+    """)
+    fake(exit=5, stdout="RUN FAILED")
+    shown = pytester.runpytest("-p", "no:cacheprovider").stdout.str()
+    assert "ToolError" in shown and "removed: directory=... keeps them" in shown
+    assert "testing.py:" not in shown and "contextlib.py:" not in shown
+
+
 def test_the_installed_package_brings_its_plugin(fake, tmp_path):
     """pip install from a copy of the source tree, and pytest that finds the plugin by itself."""
     for needed in ("pip", "setuptools", "wheel"):
