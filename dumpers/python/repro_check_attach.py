@@ -18,6 +18,7 @@ _BACKWARD, _OPTIMIZER = 1, 2
 plan = None
 _notes = []
 _hooks = {}
+_pending = set()  # names of hooks that were not called yet
 
 
 def start():
@@ -56,8 +57,9 @@ def begin_here(settings):
 
 def _hook_imports(more=None):
     _hooks.update({"torch": _on_torch, **{name: _late(*place) for name, place in _WATCHED.items()}, **(more or {})})
+    _pending.update(_hooks)
     for name in [name for name in _hooks if name in sys.modules]:
-        guarded(_hooks.pop(name))(sys.modules[name])
+        _call_hook(name, sys.modules[name])
     sys.meta_path.insert(0, _Finder())
 
 
@@ -179,10 +181,11 @@ def unread(original):
 
 
 class _Finder:
-    """Finds what the finders behind it find, and calls a hook when it has been imported."""
+    """Finds a watched module as the finders behind it do, and has its hook called each time it has been executed."""
 
     @staticmethod
     def find_spec(name, path=None, target=None):
+        _call_late_hooks()
         if name not in _hooks:
             return None
         for finder in sys.meta_path:
@@ -190,28 +193,56 @@ class _Finder:
                 continue
             spec = finder.find_spec(name, path, target)
             if spec is not None:
-                if spec.loader is not None and hasattr(spec.loader, "exec_module"):
-                    spec.loader = _Loader(spec.loader, _hooks.pop(name))
+                _watch_loader(spec.loader)
                 return spec
         return None
 
 
-class _Loader:
-    def __init__(self, loader, hook):
-        self._loader = loader
-        self._hook = hook
+def _watch_loader(loader):
+    """The loader itself stays the one that the program gets: it may ask for it without an import, or wrap it. A class
+    that keeps its attributes elsewhere wraps a loader that is watched already."""
+    if (isinstance(loader, type) or type(loader).__setattr__ is not object.__setattr__
+            or "exec_module" in getattr(loader, "__dict__", "exec_module")):
+        return
+    execute = getattr(loader, "exec_module", None)
+    if execute is not None:
+        loader.exec_module = _watching(execute)
 
-    def __getattr__(self, name):
-        return getattr(self._loader, name)
 
-    def create_module(self, spec):
-        return self._loader.create_module(spec)
+def _watching(execute):
+    def exec_module(module):
+        name = module.__name__
+        execute(module)
+        _call_hook(name, module)
 
-    def exec_module(self, module):
-        module.__spec__.loader = self._loader
-        module.__loader__ = self._loader
-        self._loader.exec_module(module)
-        guarded(self._hook)(module)
+    # Python leaves this frame out of the tracebacks of failed imports, as its own.
+    exec_module.__code__ = exec_module.__code__.replace(co_filename="<frozen importlib._bootstrap>")
+    return exec_module
+
+
+def _call_hook(name, module):
+    if name in _hooks:
+        _pending.discard(name)
+        guarded(_hooks[name])(module)
+
+
+def _call_late_hooks():
+    """For modules that were loaded past the finders of Python, or by a loader that cannot be watched."""
+    for name in list(_pending):
+        module = sys.modules.get(name)
+        # A module that is loaded when it is first used is not loaded here.
+        if (type(module).__getattribute__ is type(sys).__getattribute__ and not _is_executing(module)
+                and name in _pending):
+            _call_hook(name, module)
+
+
+def _is_executing(module):
+    for frame in sys._current_frames().values():
+        while frame is not None:
+            if frame.f_globals is module.__dict__ and frame.f_code.co_name == "<module>":
+                return True
+            frame = frame.f_back
+    return False
 
 
 recording = None
@@ -219,6 +250,11 @@ recording = None
 
 def _on_torch(torch):
     global recording, _untold
+    if not hasattr(torch, "__version__"):  # another module of that name
+        _pending.add("torch")
+        return
+    if recording is not None:
+        return
     _untold = getattr(getattr(torch, "_C", None), "DisableTorchFunction", _Nothing)
     recording = _Recording(torch)
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import unittest
+import zipfile
 from pathlib import Path
 
 from harness import ToolTest, need
@@ -744,6 +745,103 @@ class HowItEnds(Exec):
         result = self.python("A", "-c", "import sys, torch; torch.ones(2); print(sys.mine)",
                              env={**CLEAN, "PYTHONPATH": str(place)})
         self.assertEqual(result.stdout, "5\n")
+
+
+class Imports(Exec):
+    """However PyTorch comes into the process, what it computes from then on is recorded."""
+
+    USE = "print(torch.sin(torch.ones(2)).sum().item())\n"
+    WAYS = {
+        "asked for before": "import importlib.util; assert importlib.util.find_spec('torch'); import torch",
+        "asked for by pkgutil": "import pkgutil; torch = pkgutil.resolve_name('torch:nn') and __import__('torch')",
+        "loaded at its first use": """
+            import importlib.util, sys
+            spec = importlib.util.find_spec("torch")
+            spec.loader = importlib.util.LazyLoader(spec.loader)
+            torch = sys.modules["torch"] = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(torch)
+            import colorsys, torch
+            """,
+        "made of its specification": """
+            import importlib.util, sys
+            spec = importlib.util.find_spec("torch")
+            torch = sys.modules["torch"] = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(torch)
+            """,
+        "by a finder of the program's": """
+            import importlib.machinery, sys
+            class Finder:
+                @staticmethod
+                def find_spec(name, path=None, target=None):
+                    return importlib.machinery.PathFinder.find_spec(name, path) if name == "torch" else None
+            sys.meta_path.insert(0, Finder)
+            import torch, colorsys
+            """,
+        "by a loader of the program's": """
+            import importlib.machinery, importlib.util, sys
+            found = importlib.machinery.PathFinder.find_spec("torch")
+            spec = importlib.util.spec_from_file_location("torch", found.origin)
+            torch = sys.modules["torch"] = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(torch)
+            import colorsys
+            """,
+        "at the second try": """
+            import sys
+            sys.modules["torch.version"] = None
+            try: import torch
+            except ImportError: del sys.modules["torch.version"]
+            assert "torch" not in sys.modules
+            for name in [name for name in sys.modules if name.startswith("torch.")]: del sys.modules[name]
+            import torch
+            """,
+    }
+
+    def test_ways_in(self):
+        for number, (way, text) in enumerate(self.WAYS.items()):
+            with self.subTest(way):
+                file = self.program(textwrap.dedent(text) + "\n" + self.USE)
+                self.assertNotEqual(self.python(f"{number}", file).stdout, "")
+                self.assertIn("aten::sin", [each["operator"] for each in self.records(f"{number}")])
+
+    def test_started_as_a_module_and_from_an_archive(self):
+        file = self.program("import torch\n" + self.USE, "__main__.py")
+        for number, arguments in enumerate((["-m", "program"], ["program.zip"],
+                                            ["-c", "import runpy; runpy.run_path('program.zip')"])):
+            if number == 0:
+                file.rename(self.folder / "program.py")
+            elif number == 1:
+                with zipfile.ZipFile(self.folder / "program.zip", "w") as archive:
+                    archive.write(self.folder / "program.py", "__main__.py")
+            with self.subTest(arguments):
+                self.python(f"{number}", *arguments)
+                self.assertIn("aten::sin", [each["operator"] for each in self.records(f"{number}")])
+
+    def test_a_specification_and_a_failed_import_are_as_without_us(self):
+        text = """
+            import importlib.util, os, sys, traceback
+            spec = importlib.util.find_spec("random")
+            spec = importlib.util.find_spec("torch")
+            print(type(spec.loader), spec.origin, spec.loader.get_filename(), spec.submodule_search_locations)
+            sys.path.insert(0, os.getcwd())
+            try: import torch
+            except ImportError: traceback.print_exc(file=sys.stdout)
+            """
+        place = self.folder / "torch"
+        place.mkdir()
+        (place / "__init__.py").write_text("import nothing_of_this_name\n")
+        file = self.program(text)
+        bare = subprocess.run([sys.executable, str(file)], env=CLEAN, capture_output=True, text=True,
+                              cwd=self.folder)
+        self.assertIn("nothing_of_this_name", bare.stdout)
+        self.assertEqual(self.python("A", file, code=4).stdout, bare.stdout)
+
+    def test_a_module_that_is_loaded_again_is_seeded_again(self):
+        file = self.program("""
+            import importlib, random, torch
+            importlib.reload(random)
+            print(random.random(), torch.ones(2).sum().item())
+            """)
+        self.assertEqual(self.python("A", file).stdout, self.python("B", file).stdout)
 
 
 if __name__ == "__main__":
