@@ -6,9 +6,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdint>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -82,6 +84,16 @@ Json pairs(const core::OpRanges& ranges) {
   return array;
 }
 
+/// 32 hexadecimal digits that no other run has.
+std::string new_run_id() {
+  core::Digest number;
+  if (::getentropy(&number, sizeof number) != 0) {
+    throw core::internal_error(std::string("no random number for the run: ") +
+                               std::strerror(errno));
+  }
+  return core::to_hex(number);
+}
+
 /// What the processes below are to record, and to set before the first line.
 Json recording_plan(const configs::RunSpec& run) {
   Json document;
@@ -108,6 +120,7 @@ Json recording_plan(const configs::RunSpec& run) {
   document["rng"] = core::name_of(run.rng);
   document["seed"] = run.seed ? Json(*run.seed) : Json(nullptr);
   document["run"] = run.name;
+  document["run_id"] = new_run_id();
   document["program"] = clean_utf8(fmt::format("{}", fmt::join(run.program->command, " ")));
   return document;
 }

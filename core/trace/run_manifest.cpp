@@ -94,6 +94,20 @@ void fields(const auto& f, Of<TraceReference> auto& it) {
   f FIELD(run_name) FIELD(index_digest) FIELD(contents) FIELD(bytes);
 }
 
+void fields(const auto& f, Of<RaisedException> auto& it) {
+  f FIELD(type) FIELD(file) FIELD(line) FIELD(text) RARE(thread);
+}
+
+void fields(const auto& f, Of<ProgramEnd> auto& it) {
+  f RARE(exit_code) RARE(signal) RARE(exception);
+}
+
+void fields(const auto& f, Of<ChildProcess> auto& it) {
+  f FIELD(name) FIELD(how) FIELD(command_line) FIELD(operators) FIELD(recorded);
+}
+
+void fields(const auto& f, Of<HookFailure> auto& it) { f FIELD(where) FIELD(error) FIELD(count); }
+
 void fields(const auto& f, Of<TraceSummary> auto& it) {
   f FIELD(operators) FIELD(tensors) FIELD(contents) FIELD(stored_bytes) FIELD(substitutions);
   f FIELD(drawing_operators) FIELD(level) FIELD(depth) FIELD(include) FIELD(exclude);
@@ -108,6 +122,7 @@ void fields(const auto& f, Of<RunManifest> auto& it) {
   f FIELD(model_digest) FIELD(seed) FIELD(device) FIELD(determinism) FIELD(disable_dropout);
   f FIELD(rng) FIELD(grad) FIELD(seconds) FIELD(load_seconds) FIELD(trace) FIELD(warnings);
   f FIELD(settings) FIELD(environment) FIELD(named_tensors) FIELD(configuration);
+  f RARE(run_id) RARE(attempt) RARE(end) RARE(processes) RARE(notes);  // since 1.4
 }
 
 template <typename T>

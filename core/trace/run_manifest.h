@@ -71,7 +71,7 @@ constexpr std::string_view words_of(DumpDepth /*type*/) { return "top leaf all";
 
 inline constexpr const char* kDumpFormatName = "repro-check-dump";
 inline constexpr std::uint32_t kDumpFormatMajor = 1;  ///< another major is refused
-inline constexpr std::uint32_t kDumpFormatMinor = 3;  ///< a higher minor only adds fields
+inline constexpr std::uint32_t kDumpFormatMinor = 4;  ///< a higher minor only adds fields
 
 /// A determinism setting, a generator or an environment variable, by name. Values are text, names
 /// and not enum numbers: those shift between releases. `unreadable: ...` where a getter threw,
@@ -160,6 +160,42 @@ struct TraceSummary {
   }
 };
 
+/// An exception that nothing caught.
+struct RaisedException {
+  std::string type;        ///< `ValueError`, `torch.OutOfMemoryError`
+  std::string file;        ///< the last line of the program's own that it came through; empty: none
+  std::uint64_t line = 0;  ///< 0 where there is no file
+  Digest text;             ///< of its text, which may hold what is nobody else's business
+  std::string thread;      ///< which it ended; empty: the main one, and the program with it
+  bool operator==(const RaisedException&) const = default;
+};
+
+/// How a program ended. Neither an exit code nor a signal: it is not known.
+struct ProgramEnd {
+  std::optional<std::uint64_t> exit_code;
+  std::string signal;  ///< `SIGKILL`
+  std::optional<RaisedException> exception;
+  bool operator==(const ProgramEnd&) const = default;
+};
+
+/// A process that the recorded one started, or one of those did.
+struct ChildProcess {
+  std::string name;             ///< `proc-1`
+  std::string how;              ///< `fork`, `spawn`, `exec`; empty: not known
+  std::string command_line;     ///< of the kernel, words with spaces between
+  std::uint64_t operators = 0;  ///< that it ran, as far as it told
+  bool recorded = false;        ///< its operators are in a dump of that name
+  bool operator==(const ChildProcess&) const = default;
+};
+
+/// A hook of the recorder that failed: what it would have recorded is missing.
+struct HookFailure {
+  std::string where;  ///< name of the hook: `at_step`
+  std::string error;  ///< `ValueError: no such parameter`
+  std::uint64_t count = 0;
+  bool operator==(const HookFailure&) const = default;
+};
+
 /// Of a recording of a program, where no model has been called.
 inline constexpr const char* kProgramMethod = "program";
 /// TraceSummary::optimizer where operators of an optimizer were not read one by one.
@@ -187,6 +223,12 @@ struct RunManifest {
   TraceSummary trace;
   double seconds = 0;  ///< of the forward calls, recording included
   double load_seconds = 0;
+  std::string run_id;                   ///< of a program: 32 hex digits, the same in all processes
+                                        ///< of one run; empty: older than 1.4
+  std::uint64_t attempt = 0;            ///< of an elastic launcher: how often it had restarted
+  std::optional<ProgramEnd> end;        ///< of a program; empty: older than 1.4
+  std::vector<ChildProcess> processes;  ///< of a program: other processes below it
+  std::vector<HookFailure> notes;
   Digest digest;  ///< of its text, as that says itself; set by manifest_from_json_text()
 
   [[nodiscard]] bool is_of_program() const noexcept { return model_method == kProgramMethod; }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dumpers/probe/plan.h"
 
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "core/digest/digest.h"
 #include "core/error.h"
+#include "core/text/text.h"
 
 namespace repro_check::probe {
 namespace {
@@ -47,10 +49,18 @@ std::string optimizer_of(const Json& plan) {
   return keeps_all ? "operators" : std::string(core::kOptimizerState);
 }
 
+/// How often an elastic launcher had started the ranks again: 0 where there is none.
+std::uint64_t attempt() {
+  const char* count = std::getenv("TORCHELASTIC_RESTART_COUNT");
+  return core::parse_number<std::uint64_t>(count == nullptr ? "" : count).value_or(0);
+}
+
 core::RunManifest manifest_of(const Json& plan) {
   core::RunManifest manifest;
   manifest.tool_version = REPRO_CHECK_VERSION;
   manifest.run_name = plan.at("run");
+  manifest.run_id = plan.value("run_id", "");
+  manifest.attempt = attempt();
   manifest.configuration = plan.at("configuration").dump();
   manifest.model_path = plan.at("program");
   manifest.model_method = core::kProgramMethod;

@@ -10,7 +10,7 @@ import numpy as np
 from . import dtypes
 
 FORMAT = "repro-check-dump"
-MAJOR, MINOR = 1, 3
+MAJOR, MINOR = 1, 4
 NONE = 0xFFFFFFFF
 # The record of what a call returned, which is no operator.
 RETURNED = "repro_check::returned"

@@ -40,6 +40,8 @@ FIELDS: Json = {
     "named_tensors": [],
     "configuration": "{}",
 }
+#: Since 1.4, each where it has something to say.
+RARE_FIELDS: Json = {"run_id": "", "attempt": 0, "end": {}, "processes": [], "notes": []}
 TRACE_FIELDS: Json = {
     "operators": 0,
     "tensors": 0,
@@ -108,7 +110,8 @@ def parse(data: bytes, place: str) -> Json:
     if not isinstance(manifest, dict) or manifest.get("format") != layout.FORMAT:
         raise UnknownFormat(f'{place}: not the manifest of a dump ("format" is not "{layout.FORMAT}")')
     check_version(manifest.get("version"), place)
-    _expect(place, manifest, {**FIELDS, "manifest_digest": ""})
+    rare = {name: like for name, like in RARE_FIELDS.items() if name in manifest}
+    _expect(place, manifest, {**FIELDS, **rare, "manifest_digest": ""})
     needed = {name: value for name, value in TRACE_FIELDS.items() if name not in _OPTIONAL}
     _expect(place + ": /trace", manifest["trace"], needed)
     stated = manifest["manifest_digest"]
