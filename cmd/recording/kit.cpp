@@ -253,7 +253,7 @@ std::optional<fs::path> find_probe(const fs::path& folder, const ProcessPlan& pr
   }
   const fs::path libtorch = libtorch_of(program);
   if (libtorch.empty()) return std::nullopt;
-  if (folder.string().find_first_of(" :") != std::string::npos) {
+  if (!can_preload(folder)) {
     throw core::usage_error(
         "nothing in " + folder.string() + " can be preloaded: its path has a space or a colon",
         "install repro-check in another place");
@@ -266,6 +266,10 @@ std::optional<fs::path> find_probe(const fs::path& folder, const ProcessPlan& pr
 }
 
 }  // namespace
+
+bool can_preload(const fs::path& folder) {
+  return folder.string().find_first_of(" :") == std::string::npos;
+}
 
 fs::path require_libexec() {
   if (auto found = find_libexec()) return *found;

@@ -28,6 +28,9 @@ std::filesystem::path require_recorder(const std::optional<std::filesystem::path
 /// @throws core::Error{kUsage} when there is none, saying where it was looked for
 std::filesystem::path require_libexec();
 
+/// Whether the loader can be told of a library in that folder.
+bool can_preload(const std::filesystem::path& folder);
+
 /// Sees to it that there is a probe for the PyTorch of the program's interpreter, which is asked
 /// without importing it; one that has to be built is, as a line on stderr says. Where the command
 /// is none of which the interpreter can be told (a script of a shell, a launcher), nothing is done:

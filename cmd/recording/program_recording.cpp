@@ -145,21 +145,18 @@ ProgramRecording::ProgramRecording(const configs::RecordRequest& request)
                             "give --out a place that can be written");
   }
   write_plan();
-  if (probe) preload(*probe);
+  // For a program without Python: the preloaded library finds the probe beside the plan.
+  if (probe) fs::create_symlink(*probe, folder_ / "probe.so");
   plan_.environment["REPRO_CHECK_EXEC"] = (folder_ / "plan.json").string();
-  put_first("PYTHONPATH", probes_ / "python");
-}
-
-/// In a list of paths that the program is given.
-void ProgramRecording::put_first(const std::string& variable, const fs::path& path) {
-  const std::string others = variable_of(plan_, variable);
-  plan_.environment[variable] = path.string() + (others.empty() ? "" : ":" + others);
-}
-
-/// For a program without Python: the preloaded library finds the probe beside the plan.
-void ProgramRecording::preload(const fs::path& probe) {
-  fs::create_symlink(probe, folder_ / "probe.so");
-  put_first("LD_PRELOAD", probes_ / "librepro_check_stub.so");
+  const std::string python = variable_of(plan_, "PYTHONPATH");
+  plan_.environment["PYTHONPATH"] =
+      (probes_ / "python").string() + (python.empty() ? "" : ":" + python);
+  if (can_preload(probes_)) {
+    // Behind those of the program: an allocator or a sanitizer has to be the first.
+    const std::string others = variable_of(plan_, "LD_PRELOAD");
+    plan_.environment["LD_PRELOAD"] =
+        (others.empty() ? "" : others + ":") + (probes_ / "librepro_check_stub.so").string();
+  }
 }
 
 ProgramRecording::~ProgramRecording() {

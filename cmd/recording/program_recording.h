@@ -76,8 +76,6 @@ class ProgramRecording : core::Pinned {
   [[nodiscard]] bool is_ours(pid_t process) const;
   store::MadeDump make_dump(const AttachedProcess& process, const std::filesystem::path& dump);
   void write_plan() const;
-  void put_first(const std::string& variable, const std::filesystem::path& path);
-  void preload(const std::filesystem::path& probe);
   [[nodiscard]] std::vector<AttachedProcess> processes() const;
 
   configs::RecordRequest request_;

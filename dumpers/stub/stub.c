@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Preloaded into a program that links LibTorch, and so into its children: into those that have no
-   LibTorch it only costs its loading. When main() is about to run, LibTorch is complete, and the
-   probe that fits it is opened. Depends on libc alone. */
+/* Preloaded into a recorded program, and so into its children: into those that have no LibTorch it
+   only costs its loading. Where LibTorch is linked and there is a probe, it opens the probe when
+   main() is about to run. Python finds the recorder by itself; this library sees to it that it does
+   where the program has set PYTHONPATH, and leaves a note of every process that loads LibTorch, so
+   that one that does not record itself is known. Depends on libc alone. */
 #define _GNU_SOURCE
 #include "dumpers/stub/stub.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <link.h>
 #include <pthread.h>
 #include <signal.h>
@@ -19,10 +22,12 @@
 typedef int main_function(int, char**, char**);
 typedef int start_function(
     main_function*, int, char**, void (*)(void), void (*)(void), void (*)(void), void*);
+typedef int exit_function(void (*)(void*), void*, void*);
 typedef int create_function(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
 
 #define EXPORTED __attribute__((visibility("default")))
 
+static const char kPlan[] = "REPRO_CHECK_EXEC";
 static main_function* program_main;
 static struct repro_check_hooks hooks;
 static atomic_int hooked;
@@ -49,15 +54,64 @@ static void say_failure(const char* folder, const char* why) {
   fclose(file);
 }
 
-static void attach(void) {
-  const char* plan = getenv("REPRO_CHECK_EXEC");
+/* The folder of the plan; 0 in a process that is not recorded. */
+static int find_folder(char* folder, size_t size) {
+  const char* plan = getenv(kPlan);
   const char* end = plan == NULL ? NULL : strrchr(plan, '/');
-  char folder[4000];
-  char probe[4096];
-  if (end == NULL || (size_t)(end - plan) >= sizeof folder) return;
-  if (dl_iterate_phdr(is_libtorch, NULL) == 0) return;
+  if (end == NULL || (size_t)(end - plan) >= size) return 0;
   memcpy(folder, plan, (size_t)(end - plan));
   folder[end - plan] = '\0';
+  return 1;
+}
+
+/* The words that this process was started with, in a file of its name. */
+static void note_libtorch(void) {
+  char folder[4000];
+  char path[4096];
+  char words[4096];
+  if (!find_folder(folder, sizeof folder)) return;
+  snprintf(path, sizeof path, "%s/%d.libtorch", folder, (int)getpid());
+  const int from = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+  const int to = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  const ssize_t length = from < 0 ? 0 : read(from, words, sizeof words);
+  if (to >= 0 && length > 0 && write(to, words, (size_t)length) < 0) unlink(path);
+  if (from >= 0) close(from);
+  if (to >= 0) close(to);
+}
+
+/* Python reads the variable when it starts. A program that starts another one may have set it. */
+static void lead_python(void) {
+  static const char kVariable[] = "PYTHONPATH";
+  static const char kOurs[] = "/python";
+  Dl_info self;
+  const char* others = getenv(kVariable);
+  if (getenv(kPlan) == NULL || dladdr(kVariable, &self) == 0 || self.dli_fname == NULL) return;
+  const char* end = strrchr(self.dli_fname, '/');
+  if (end == NULL) return;
+  const size_t folder = (size_t)(end - self.dli_fname);
+  const size_t length = folder + sizeof kOurs - 1;
+  char* list = malloc(length + 2 + (others == NULL ? 0 : strlen(others)));
+  if (list == NULL) return;
+  memcpy(list, self.dli_fname, folder);
+  strcpy(list + folder, kOurs);
+  const char* there = others == NULL ? NULL : strstr(others, list);
+  const int leads = there != NULL && (there == others || there[-1] == ':') &&
+                    (there[length] == ':' || there[length] == '\0');
+  if (!leads) {
+    if (others != NULL && *others != '\0') {
+      strcat(list, ":");
+      strcat(list, others);
+    }
+    setenv(kVariable, list, 1);
+  }
+  free(list);
+}
+
+static void attach(void) {
+  char folder[4000];
+  char probe[4096];
+  if (!find_folder(folder, sizeof folder)) return;
+  if (dl_iterate_phdr(is_libtorch, NULL) == 0) return;
   snprintf(probe, sizeof probe, "%s/probe.so", folder);
   /* Python programs have none: they attach by themselves. */
   if (access(probe, F_OK) != 0) return;
@@ -70,11 +124,12 @@ static void attach(void) {
     say_failure(folder, dlerror());
     return;
   }
-  begin(plan, &hooks);
+  begin(getenv(kPlan), &hooks);
   if (hooks.leave != NULL) atomic_store(&hooked, 1);
 }
 
 static int main_with_probe(int count, char** arguments, char** environment) {
+  lead_python();
   attach();
   return program_main(count, arguments, environment);
 }
@@ -160,3 +215,23 @@ EXPORTED void _exit(int status) {
 }
 
 EXPORTED void _Exit(int status) { _exit(status); }
+
+/* Every library with something to destroy calls this when it is loaded. */
+EXPORTED int __cxa_atexit(void (*function)(void*), void* argument, void* library) {
+  static _Atomic(exit_function*) known;
+  static _Atomic(void*) latest;
+  static atomic_int noted;
+  exit_function* original = atomic_load(&known);
+  Dl_info found;
+  if (original == NULL) {
+    original = (exit_function*)dlsym(RTLD_NEXT, "__cxa_atexit");
+    atomic_store(&known, original);
+  }
+  if (!atomic_load(&noted) && library != NULL && atomic_exchange(&latest, library) != library &&
+      dladdr(library, &found) != 0 && found.dli_fname != NULL &&
+      strstr(found.dli_fname, "/libtorch_cpu.so") != NULL) {
+    atomic_store(&noted, 1);
+    note_libtorch();
+  }
+  return original(function, argument, library);
+}

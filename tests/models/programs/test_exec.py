@@ -816,6 +816,21 @@ class Imports(Exec):
                 self.python(f"{number}", *arguments)
                 self.assertIn("aten::sin", [each["operator"] for each in self.records(f"{number}")])
 
+    def test_the_command_sets_the_path(self):
+        (self.folder / "mine").mkdir()
+        self.program("used = 3", "mine/helper.py")
+        file = self.program("import helper, os, torch\ntorch.sin(torch.ones(helper.used))\n")
+        for number, command in enumerate((["env", "PYTHONPATH=mine", sys.executable, file],
+                                          ["bash", "-c", f"PYTHONPATH=mine {sys.executable} {file}"],
+                                          [sys.executable, "-c", f"""if True:
+                                              import os, subprocess, sys
+                                              environment = {{**os.environ, "PYTHONPATH": "mine"}}
+                                              subprocess.run([sys.executable, "{file}"], env=environment, check=True)
+                                              """])):
+            with self.subTest(command[0]):
+                self.exec(f"{number}", *command)
+                self.assertIn("aten::sin", [each["operator"] for each in self.records(f"{number}")])
+
     def test_a_specification_and_a_failed_import_are_as_without_us(self):
         text = """
             import importlib.util, os, sys, traceback
