@@ -27,9 +27,9 @@ FAILURES = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Outcome:
-    """A verdict: the runs agree or they do not."""
+    """A verdict: the runs agree or they do not. In a notebook it shows its text."""
 
     exit_code: int  #: 0 or 1
     text: str  #: the report as a person reads it
@@ -42,6 +42,8 @@ class Outcome:
 
     def __str__(self) -> str:
         return self.text
+
+    __repr__ = __str__
 
 
 def lasting(text: str, folder: pathlib.Path) -> str:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`repro_check.record` and `repro_check.compare`: what runs in this process, recorded and compared."""
+import copy
 import os
 import random
 import subprocess
@@ -28,6 +29,54 @@ def train(steps=2):
         optimizer.zero_grad()
         model(torch.ones(3, 4)).sum().backward()
         optimizer.step()
+
+
+class Training:
+    """A model with its optimizer, and one step of them that changes whatever a step can change."""
+
+    def __init__(self):
+        torch.manual_seed(4)
+        self.model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.BatchNorm1d(8), torch.nn.Dropout(0.3),
+                                         torch.nn.Linear(8, 1))
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.1)
+        self.schedule = torch.optim.lr_scheduler.StepLR(self.optimizer, 1, 0.5)
+        self.average = copy.deepcopy(self.model)
+        self.generator = torch.Generator().manual_seed(3)
+        self.model[0].weight.grad = torch.ones(8, 4)
+        self.model[3].weight.requires_grad_(False)
+        self.model[2].eval()
+        self.fails = False
+
+    @property
+    def state(self):
+        return {"all": (self.model, self.optimizer, [self.schedule, self.average]), "noise": self.generator}
+
+    def step(self):
+        self.model.train()
+        self.model[3].weight.requires_grad_()
+        x = torch.randn(6, 4) + torch.randn(6, 4, generator=self.generator) * random.random() * numpy.random.rand()
+        self.model(x).square().mean().backward()
+        self.optimizer.step()
+        if self.fails:
+            raise KeyError("mine")
+        self.optimizer.zero_grad()
+        self.schedule.step()
+        with torch.no_grad():
+            for mean, parameter in zip(self.average.parameters(), self.model.parameters()):
+                mean.lerp_(parameter, 0.1)
+        self.model[1].running_var = torch.ones(8)
+        self.model.calls = getattr(self.model, "calls", 0) + 1
+
+    def held(self):
+        """All of it, to be compared, and what it stands in."""
+        tensors = [*self.model.parameters(), *self.model.buffers(), *self.average.parameters()]
+        return repr([
+            [(id(tensor), tensor.data_ptr(), tensor.requires_grad, tensor.tolist()) for tensor in tensors],
+            [(id(tensor.grad), None if tensor.grad is None else tensor.grad.tolist()) for tensor in tensors],
+            self.optimizer.state_dict(), self.schedule.state_dict(), self.generator.get_state().sum(),
+            [module.training for module in self.model.modules()], getattr(self.model, "calls", None),
+            torch.get_rng_state().sum(), random.random(), numpy.random.rand(),
+        ])
 
 
 class InProcess(unittest.TestCase):
@@ -112,6 +161,61 @@ class InProcess(unittest.TestCase):
         line = next(number for number, text in enumerate(lines, 1) if "urandom(8)" in text)
         self.assertIn(f"it took from os.urandom (1 call, first at test_in_process.py:{line})",
                       " ".join(entropy.text.split()))
+
+    def assert_untouched(self, call):
+        """That `call`, given a training, leaves it and the generators of the process as they were."""
+        training = Training()
+        random.seed(1)
+        numpy.random.seed(1)
+        before = training.held()
+        random.seed(1)
+        numpy.random.seed(1)
+        result = call(training)
+        self.assertEqual(training.held(), before)
+        return result
+
+    def test_a_step_that_trains_is_called_from_one_state(self):
+        outcome = self.assert_untouched(lambda it: repro_check.compare(it.step, state=it.state, runs=3))
+        self.assertTrue(outcome.reproducible, outcome.text)
+        self.assertIn("REPRODUCIBLE", repr(outcome))
+        training = Training()
+        assert_reproducible(training.step, state=training.state)
+
+    def test_a_step_that_raises_leaves_its_state(self):
+        def raises(training):
+            training.fails = True
+            with self.assertRaises(KeyError):
+                repro_check.compare(training.step, state=training.state)
+
+        self.assert_untouched(raises)
+        self.assertTrue(repro_check.compare(train).reproducible)
+
+    def test_what_is_no_state_is_refused(self):
+        for state in (object(), torch.nn.LazyLinear(2)):
+            with self.subTest(state=type(state).__name__), self.assertRaises((TypeError, ValueError)):
+                repro_check.compare(train, state=state)
+
+    def test_policies_that_need_values(self):
+        """The second pair is made where digests cannot judge."""
+        def differing(by):
+            calls = []
+
+            def call():
+                calls.append(None)
+                return (torch.full((8,), 0.5 + (by(len(calls)) if len(calls) % 2 == 0 else 0))).sum()
+
+            return call
+
+        tiny = 2.0 ** -24
+        for flags in (["--policy", "ulp", "--ulp", "4"], ["--policy", "tolerance"]):
+            outcome = repro_check.compare(differing(lambda _: tiny), flags=flags)
+            self.assertEqual(outcome.exit_code, 0, outcome.text)
+            self.assertGreater(outcome.reports[0]["coverage"]["within_policy"], 0)
+            self.assertEqual(repro_check.compare(differing(lambda _: 0.25), flags=flags).exit_code, 1)
+            # What differed once and not again was never measured.
+            with self.assertRaises(repro_check.ToolError) as raised:
+                repro_check.compare(differing(lambda calls: 0.25 if calls == 2 else 0), flags=flags)
+            self.assertEqual(raised.exception.exit_code, 4)
 
     def test_what_no_seed_pins_is_counted_in_the_block_alone(self):
         before = os.urandom, time.time, random._urandom
