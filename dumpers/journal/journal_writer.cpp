@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -79,12 +80,12 @@ int make_writable(void* begin, std::size_t size) noexcept {
 
 MappedLog::MappedLog(std::filesystem::path file)
     : file_(std::move(file)), next_size_(kFirstWindow) {
-  constexpr mode_t kMode = 0666;
-  fd_ = ::open(file_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, kMode);
-  if (fd_ < 0) fail("cannot create the journal", errno);
+  const core::FileDescriptor opened = file_.create("cannot create the journal");
   // Held as long as the recording lives, so that another one can tell it from an abandoned one. A
-  // file system without locks only loses that courtesy.
-  (void)::flock(fd_, LOCK_EX | LOCK_NB);
+  // file system without locks only loses that courtesy. The kernel keeps the lock of a file as long
+  // as a mapping of it is there.
+  (void)::flock(opened.get(), LOCK_EX | LOCK_NB);
+  (void)lock_.map(opened.get(), 0, page_size(), PROT_READ);
 }
 
 MappedLog::~MappedLog() {
@@ -92,29 +93,30 @@ MappedLog::~MappedLog() {
     close();
   } catch (const core::Error&) {
     // The file keeps zeros behind its last entry; readers stop there.
-    if (fd_ >= 0) ::close(fd_);
   }
 }
 
 void MappedLog::grow(std::size_t needed) {
+  if (!lock_.is_mapped()) fail("cannot write to the journal", EBADF);
   const std::uint64_t position = window_begin_ + used_;
   const std::uint64_t begin = position / page_size() * page_size();
   const auto lead = static_cast<std::size_t>(position - begin);
   const std::size_t least = lead + needed + kReserve;
   const std::size_t size =
       std::max(next_size_, (least + page_size() - 1) / page_size() * page_size());
-  if (fd_ < 0) fail("cannot write to the journal", EBADF);
-  if (const int code = allocate(fd_, begin, size); code != 0) fail("cannot grow the journal", code);
-  void* mapped =
-      ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, static_cast<off_t>(begin));
-  if (mapped == MAP_FAILED) fail("cannot map the journal", errno);
-  if (const int code = make_writable(mapped, size); code != 0) {
-    ::munmap(mapped, size);
+  expect_whole();
+  const core::FileDescriptor opened = file_.open("cannot grow the journal");
+  if (const int code = allocate(opened.get(), begin, size); code != 0) {
     fail("cannot grow the journal", code);
   }
-  unmap();
-  window_ = static_cast<std::byte*>(mapped);
-  window_size_ = size;
+  core::MappedWindow window;
+  if (!window.map(opened.get(), begin, size, PROT_READ | PROT_WRITE)) {
+    fail("cannot map the journal", errno);
+  }
+  if (const int code = make_writable(window.data(), size); code != 0) {
+    fail("cannot grow the journal", code);
+  }
+  window_ = std::move(window);
   window_begin_ = begin;
   used_ = lead;
   reserve_ = kReserve;
@@ -123,7 +125,7 @@ void MappedLog::grow(std::size_t needed) {
 }
 
 void MappedLog::store(std::span<const std::byte> bytes) noexcept {
-  std::memcpy(window_ + used_, bytes.data(), bytes.size());
+  std::memcpy(window_.data() + used_, bytes.data(), bytes.size());
   used_ += bytes.size();
   room_ -= bytes.size();
 }
@@ -136,30 +138,40 @@ void MappedLog::append_last(std::span<const std::byte> bytes) {
   store(bytes);
 }
 
-void MappedLog::unmap() noexcept {
-  if (window_ != nullptr) ::munmap(window_, window_size_);
-  window_ = nullptr;
+/// Nobody but this process writes to it, but anybody may cut it.
+void MappedLog::expect_whole() const {
+  if (!window_.is_mapped()) return;
+  const core::FileDescriptor opened = file_.open("cannot write to the journal");
+  struct stat now {};
+  if (window_.was_cut() || ::fstat(opened.get(), &now) != 0 ||
+      static_cast<std::uint64_t>(now.st_size) < window_begin_ + window_.size()) {
+    throw core::Error(core::ErrorKind::kIo,
+                      file_.path().string() + ": the journal was cut by another process");
+  }
 }
 
 void MappedLog::close() {
-  if (fd_ < 0) return;
-  unmap();
+  if (!lock_.is_mapped()) return;
+  const core::MappedWindow held = std::move(lock_);
   room_ = 0;
   reserve_ = 0;
-  const int cut = ::ftruncate(fd_, static_cast<off_t>(window_begin_ + used_)) == 0 ? 0 : errno;
-  const int closed = ::close(std::exchange(fd_, -1)) == 0 ? 0 : errno;
-  if (cut != 0 || closed != 0) fail("cannot close the journal", cut != 0 ? cut : closed);
+  expect_whole();
+  window_ = {};
+  const core::FileDescriptor opened = file_.open("cannot close the journal");
+  if (::ftruncate(opened.get(), static_cast<off_t>(window_begin_ + used_)) != 0) {
+    fail("cannot close the journal", errno);
+  }
 }
 
 void MappedLog::let_go() noexcept {
-  unmap();
+  window_ = {};
+  lock_ = {};
   room_ = 0;
   reserve_ = 0;
-  if (fd_ >= 0) ::close(std::exchange(fd_, -1));
 }
 
 void MappedLog::fail(std::string_view what, int code) const {
-  core::write_failed(file_, what, code);
+  core::write_failed(file_.path(), what, code);
 }
 
 struct JournalWriter::ToRow {
@@ -527,22 +539,20 @@ constexpr std::size_t kPiece = std::size_t{1} << 20U;
 
 }  // namespace
 
-ContentsFile::ContentsFile(std::filesystem::path file) : file_(std::move(file)) {}
+ContentsFile::ContentsFile(std::filesystem::path file) : path_(std::move(file)) {}
 
 std::uint64_t ContentsFile::append(const core::ContentBytes& bytes) {
   const core::SizeSignalGuard guard;
-  if (opened_.get() < 0) {
-    constexpr mode_t kMode = 0666;
-    opened_ =
-        core::FileDescriptor(::open(file_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kMode));
-    if (opened_.get() < 0) core::write_failed(file_, "cannot create the file", errno);
-  }
+  const bool is_new = !file_;
+  if (is_new) file_.emplace(path_);
+  const core::FileDescriptor opened =
+      is_new ? file_->create("cannot create the file") : file_->open("cannot write");
   const std::uint64_t begin = (end_ + kPage - 1) / kPage * kPage;
   for (std::size_t done = 0; done < bytes.size(); done += piece_.size()) {
     piece_.resize(std::min(kPiece, bytes.size() - done));
     bytes.read(done, piece_);
-    if (!core::write_all_at(opened_.get(), begin + done, piece_)) {
-      core::write_failed(file_, "cannot write", errno);
+    if (!file_->is_open_in(opened) || !core::write_all_at(opened.get(), begin + done, piece_)) {
+      core::write_failed(path_, "cannot write", errno);
     }
   }
   end_ = begin + bytes.size();
@@ -550,8 +560,7 @@ std::uint64_t ContentsFile::append(const core::ContentBytes& bytes) {
 }
 
 void ContentsFile::sync() {
-  if (opened_.get() >= 0 && ::fsync(opened_.get()) != 0)
-    core::write_failed(file_, "cannot force to the disk", errno);
+  if (file_) core::sync_path(path_);
 }
 
 namespace {

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <new>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -17,7 +18,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/system/file_descriptor.h"
+#include "core/system/mapped_window.h"
+#include "core/system/own_file.h"
 #include "core/system/pinned.h"
 #include "core/tensor/content.h"
 #include "core/trace/dump.h"
@@ -29,16 +31,19 @@
 namespace repro_check::journal {
 
 /// A new file that grows at its end through a shared mapping. What append() has returned for is in
-/// the page cache and survives the death of the process; it is not forced to the disk.
+/// the page cache and survives the death of the process; it is not forced to the disk. The process
+/// may be a program that closes descriptors it has not opened: the log keeps none open.
 class MappedLog : core::Pinned {
  public:
   /// @throws core::Error{kIo}; an existing file is refused
   explicit MappedLog(std::filesystem::path file);
   ~MappedLog();
 
-  /// @throws core::Error{kIo} when the file cannot grow; it is as before then
+  /// @throws core::Error{kIo} when the file cannot grow, was cut, or is no longer there; it is as
+  ///         before then
   void append(std::span<const std::byte> bytes) {
-    if (bytes.size() > room_) grow(bytes.size());
+    if (bytes.size() > room_ || window_.was_cut()) [[unlikely]]
+      grow(bytes.size());
     store(bytes);
   }
 
@@ -55,13 +60,12 @@ class MappedLog : core::Pinned {
  private:
   void grow(std::size_t needed);
   void store(std::span<const std::byte> bytes) noexcept;
-  void unmap() noexcept;
+  void expect_whole() const;
   [[noreturn]] void fail(std::string_view what, int code) const;
 
-  std::filesystem::path file_;
-  int fd_ = -1;
-  std::byte* window_ = nullptr;
-  std::size_t window_size_ = 0;
+  core::OwnFile file_;
+  core::MappedWindow lock_;  ///< of one page: keeps the lock, which is that of what is mapped
+  core::MappedWindow window_;
   std::uint64_t window_begin_ = 0;  ///< offset of the window in the file
   std::size_t next_size_;
   std::size_t used_ = 0;     ///< of the window
@@ -218,8 +222,8 @@ class ContentsFile {
   void sync();
 
  private:
-  std::filesystem::path file_;
-  core::FileDescriptor opened_;
+  std::filesystem::path path_;
+  std::optional<core::OwnFile> file_;
   std::uint64_t end_ = 0;
   std::vector<std::byte> piece_;
 };
