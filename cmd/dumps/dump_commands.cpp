@@ -15,6 +15,7 @@
 
 #include "cmd/options/command.h"
 #include "cmd/options/command_line.h"
+#include "cmd/recording/program_recording.h"
 #include "cmd/recording/progress.h"
 #include "cmd/render/color.h"
 #include "cmd/render/json/say.h"
@@ -168,10 +169,28 @@ Json make_unpacked(const MakingArguments& given, Progress& progress) {
   return pack_json(given.from, dump, store::unpack_dump(given.from, dump, given.force, step));
 }
 
+/// Of a program on several ranks: of all of them, partial where one of them is.
+core::TraceSummary sum_of(const std::vector<MadeOfProgram>& made) {
+  core::TraceSummary sum = made.front().dump;
+  for (std::size_t i = 1; i < made.size(); ++i) {
+    const store::MadeDump& dump = made[i].dump;
+    sum.operators += dump.operators;
+    sum.returned += dump.returned;
+    sum.tensors += dump.tensors;
+    sum.stored_bytes += dump.stored_bytes;
+    if (!sum.partial) sum.partial = dump.partial;
+  }
+  return sum;
+}
+
 Json make_recovered(const MakingArguments& given, Progress& progress) {
   if (given.force && !given.out) {
     throw usage_error("--force is about the dump at --out",
                       "leave it out: in its own place a recording is always replaced");
+  }
+  if (given.out) {
+    const auto made = recover_program(given.from, *given.out, writing(given));
+    if (!made.empty()) return recording_json(*given.out, sum_of(made));
   }
   const auto out = given.out ? std::optional<fs::path>(*given.out) : std::nullopt;
   return recording_json(
@@ -369,7 +388,8 @@ std::unique_ptr<Command> recover_command() {
                        "Make a dump of what a killed recording has left",
                        {"repro-check recover repro-check-out/candidate",
                         "repro-check recover killed -o what-there-was"}},
-             .from = "recording DUMP  Directory of a recording that was cut short",
+             .from = "recording DUMP  Directory of a recording that was cut short, or the folder "
+                     "that `exec` has kept, of all ranks",
              .out = "-o,--out DIR  Directory of the dump; else it takes the recording's place",
              .force = "--force  Replace a dump that exists at --out",
              .make = make_recovered,

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <cstring>
 #include <ctime>
+#include <exception>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -127,6 +128,8 @@ struct ProgramEnd {
   int signal = 0;  ///< 0 = none did
   bool timed_out = false;
   pid_t process = 0;
+
+  [[nodiscard]] bool is_good() const { return code == 0 && signal == 0; }
 };
 
 /// Runs a program, looked for in PATH, as the shell would: with our streams, working directory and
@@ -180,20 +183,36 @@ void tell(const ProgramRecording::Made& recorded) {
   }
 }
 
+void make_dumps(ProgramRecording& recording, const ProgramEnd& end) {
+  if (recording.find(end.process)) {
+    for (const ProgramRecording::Made& made : recording.make_dumps()) tell(made);
+  } else if (end.is_good()) {
+    recording.throw_nothing_recorded();
+  }
+}
+
 /// Nothing is left behind but the dump when this returns: the process may then end by the program's
 /// signal.
-/// @throws core::Error{kNotComparable} when the program ended well, and nothing was recorded
+/// @throws core::Error when the program ended well, and there is no dump: {kNotComparable} where
+///         nothing was recorded, else {kRunFailed}
 ProgramEnd record(const configs::RecordRequest& request,
                   const std::optional<std::chrono::duration<double>>& timeout) {
   const OutputLock beside(fs::absolute(request.dump).parent_path(), OutputLock::Mode::kBeside);
   const OutputLock held(request.dump);
   ProgramRecording recording(request);
   const ProgramEnd end = run_program(recording.plan(), timeout);
-  if (end.timed_out) recording.stop();
-  if (!recording.find(end.process)) {
-    if (end.code == 0 && end.signal == 0) recording.throw_nothing_recorded();
-  } else {
-    for (const ProgramRecording::Made& made : recording.make_dumps()) tell(made);
+  try {
+    if (end.timed_out) recording.stop();
+    make_dumps(recording, end);
+  } catch (const std::exception& error) {
+    const auto* known = dynamic_cast<const core::Error*>(&error);
+    if (!end.is_good()) {
+      report_exception(error);
+    } else if (known != nullptr && known->kind() == core::ErrorKind::kNotComparable) {
+      throw;
+    } else {
+      throw core::run_failed(error.what(), known == nullptr ? "" : known->hint());
+    }
   }
   return end;
 }

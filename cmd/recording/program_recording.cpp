@@ -125,10 +125,93 @@ Json recording_plan(const configs::RunSpec& run) {
   return document;
 }
 
+/// Those that attached, in the order of their numbers.
+std::vector<AttachedProcess> processes_in(const fs::path& folder) {
+  std::vector<AttachedProcess> found;
+  if (!fs::is_directory(folder)) return found;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    const std::string number = entry.path().stem().string();
+    if (entry.path().extension() != ".json" ||
+        number.find_first_not_of("0123456789") != std::string::npos)
+      continue;
+    if (auto process = read_state(entry.path())) found.push_back(std::move(*process));
+  }
+  std::ranges::sort(found, {}, &AttachedProcess::process);
+  return found;
+}
+
+/// Of those that recorded: the program itself, else that of rank 0, else the first.
+/// @param program  0 = not known
+/// @return null where none recorded
+const AttachedProcess* leading(const std::vector<AttachedProcess>& processes, pid_t program) {
+  const AttachedProcess* chosen = nullptr;
+  for (const AttachedProcess& process : processes) {
+    if (!process.recorded) continue;
+    const bool leads =
+        chosen != nullptr && chosen->process != program && chosen->rank != 0U && process.rank == 0U;
+    if (chosen == nullptr || process.process == program || leads) chosen = &process;
+  }
+  return chosen;
+}
+
+/// A rank's own children have its variables as well: of several processes of one rank it is the one
+/// that joined a process group, and ran the most operators.
+/// @return by rank
+std::vector<const AttachedProcess*> ranks_among(const std::vector<AttachedProcess>& processes) {
+  const auto comes_before = [](const AttachedProcess& left, const AttachedProcess& right) {
+    return std::pair(left.joins, left.operators) > std::pair(right.joins, right.operators);
+  };
+  std::map<std::uint32_t, const AttachedProcess*> by_rank;
+  for (const AttachedProcess& process : processes) {
+    if (!process.recorded || !process.rank) continue;
+    const AttachedProcess*& known = by_rank[*process.rank];
+    if (known == nullptr || comes_before(process, *known)) known = &process;
+  }
+  std::vector<const AttachedProcess*> ranks;
+  for (const auto& [rank, process] : by_rank) ranks.push_back(process);
+  return ranks;
+}
+
+store::MadeDump make_one(const AttachedProcess& process,
+                         const fs::path& dump,
+                         const store::DumpWriterOptions& options) {
+  const bool whole = process.ended && process.failure.empty();
+  return whole ? store::import_journal(process.journal, dump, options)
+               : store::recover_dump(process.journal, dump, options);
+}
+
+/// @param ranks  none = `chosen` alone
+std::vector<MadeOfProgram> make_all(const AttachedProcess& chosen,
+                                    const std::vector<const AttachedProcess*>& ranks,
+                                    const fs::path& dump,
+                                    const store::DumpWriterOptions& options) {
+  if (ranks.empty()) return {{{}, dump, make_one(chosen, dump, options)}};
+  const fs::path working = store::temporary_beside(dump);
+  const store::RecordingPlace place =
+      store::prepare_replacement(dump, working, options.replace_existing);
+  std::vector<MadeOfProgram> made;
+  try {
+    for (const AttachedProcess* process : ranks) {
+      made.push_back({process->rank,
+                      store::rank_directory(dump, *process->rank),
+                      make_one(*process, store::rank_directory(working, *process->rank), options)});
+    }
+    store::write_rank_count(working, ranks.front()->ranks);
+    store::publish(place);
+  } catch (...) {
+    std::error_code ignored;
+    fs::remove_all(working, ignored);
+    throw;
+  }
+  return made;
+}
+
 }  // namespace
 
 ProgramRecording::ProgramRecording(const configs::RecordRequest& request)
     : request_(request), probes_(require_libexec()) {
+  const store::DumpWriterOptions options = writer_options(request);
+  store::require_place(request.dump, options.replace_existing, options.needed_space);
   const std::vector<std::string>& command = request.run.program->command;
   plan_.program = command.front();
   plan_.arguments.assign(command.begin() + 1, command.end());
@@ -180,19 +263,9 @@ void ProgramRecording::write_plan() const {
   std::ofstream(folder_ / "plan.json", std::ios::binary) << document.dump();
 }
 
-/// Those that attached, in the order of their numbers.
-std::vector<AttachedProcess> ProgramRecording::processes() const {
-  std::vector<AttachedProcess> found;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder_)) {
-    if (entry.path().extension() != ".json" || entry.path().filename() == "plan.json") continue;
-    if (auto process = read_state(entry.path())) found.push_back(std::move(*process));
-  }
-  std::ranges::sort(found, {}, &AttachedProcess::process);
-  return found;
-}
-
 bool ProgramRecording::find(pid_t program) {
-  processes_ = processes();
+  keeps_folder_ = true;  // until all of it is in a dump, or there is nothing in it
+  processes_ = processes_in(folder_);
   std::size_t recorded = 0;
   for (const AttachedProcess& process : processes_) {
     if (!process.failure.empty()) {
@@ -203,11 +276,10 @@ bool ProgramRecording::find(pid_t program) {
     }
     if (!process.recorded) continue;
     ++recorded;
-    const bool leads = chosen_ != nullptr && chosen_->process != program && chosen_->rank != 0U &&
-                       process.rank == 0U;
-    if (chosen_ == nullptr || process.process == program || leads) chosen_ = &process;
   }
-  if (!request_.bare) find_ranks();
+  chosen_ = leading(processes_, program);
+  if (!request_.bare) ranks_ = ranks_among(processes_);
+  keeps_folder_ = recorded > 0;
   const std::size_t kept = std::max<std::size_t>(ranks_.size(), 1);
   if (recorded > kept) {
     log_warning(fmt::format("operators of {} of its other processes are not kept",
@@ -216,25 +288,10 @@ bool ProgramRecording::find(pid_t program) {
   return chosen_ != nullptr;
 }
 
-/// A rank's own children have its variables as well: of several processes of one rank it is the one
-/// that joined a process group, and ran the most operators.
-void ProgramRecording::find_ranks() {
-  const auto comes_before = [](const AttachedProcess& left, const AttachedProcess& right) {
-    return std::pair(left.joins, left.operators) > std::pair(right.joins, right.operators);
-  };
-  std::map<std::uint32_t, const AttachedProcess*> by_rank;
-  for (const AttachedProcess& process : processes_) {
-    if (!process.recorded || !process.rank) continue;
-    const AttachedProcess*& known = by_rank[*process.rank];
-    if (known == nullptr || comes_before(process, *known)) known = &process;
-  }
-  for (const auto& [rank, process] : by_rank) ranks_.push_back(process);
-}
-
 void ProgramRecording::stop() const {
   constexpr std::chrono::seconds kMost{5};
   const auto deadline = std::chrono::steady_clock::now() + kMost;
-  for (const AttachedProcess& process : processes()) {
+  for (const AttachedProcess& process : processes_in(folder_)) {
     if (process.ended || !is_ours(process.process)) continue;
     ::kill(process.process, SIGKILL);
     // Its lock goes after its memory.
@@ -266,51 +323,42 @@ void ProgramRecording::throw_nothing_recorded() const {
       "look at what selects them: phases, modules, steps, include and exclude");
 }
 
-store::MadeDump ProgramRecording::make_dump(const AttachedProcess& process, const fs::path& dump) {
+std::vector<MadeOfProgram> ProgramRecording::make_dumps() {
   try {
-    const store::DumpWriterOptions options = writer_options(request_);
-    const bool whole = process.ended && process.failure.empty();
-    return whole ? store::import_journal(process.journal, dump, options)
-                 : store::recover_dump(process.journal, dump, options);
+    std::vector<Made> made = make_all(*chosen_, ranks_, request_.dump, writer_options(request_));
+    keeps_folder_ = false;
+    return made;
   } catch (const core::Error& error) {
-    keeps_folder_ = true;
-    throw core::Error(error.kind(),
-                      error.what(),
-                      "what was recorded is still there: repro-check recover " +
-                          process.journal.string() + " -o DIR");
+    const fs::path& kept = ranks_.empty() ? chosen_->journal : folder_;
+    throw core::Error(
+        error.kind(),
+        error.what(),
+        "what was recorded is still there: repro-check recover " + kept.string() + " -o DIR");
   }
 }
 
-std::vector<ProgramRecording::Made> ProgramRecording::make_dumps() {
-  if (ranks_.empty()) return {{{}, request_.dump, make_dump(*chosen_, request_.dump)}};
-  const fs::path working = store::temporary_beside(request_.dump);
-  const store::RecordingPlace place =
-      store::prepare_replacement(request_.dump, working, request_.replace_existing);
-  std::vector<Made> made;
-  try {
-    for (const AttachedProcess* process : ranks_) {
-      made.push_back({process->rank,
-                      store::rank_directory(request_.dump, *process->rank),
-                      make_dump(*process, store::rank_directory(working, *process->rank))});
-    }
-    store::write_rank_count(working, ranks_.front()->ranks);
-    store::publish(place);
-  } catch (...) {
-    std::error_code ignored;
-    fs::remove_all(working, ignored);
-    throw;
-  }
-  return made;
+std::vector<MadeOfProgram> recover_program(const fs::path& folder,
+                                           const fs::path& dump,
+                                           const store::DumpWriterOptions& options) {
+  const std::vector<AttachedProcess> processes = processes_in(folder);
+  const AttachedProcess* chosen = leading(processes, 0);
+  if (chosen == nullptr) return {};
+  return make_all(*chosen, ranks_among(processes), dump, options);
 }
 
 void ProgramRecording::keep_unfinished() noexcept {
   if (chosen_ == nullptr) return;
   try {
+    if (ranks_.size() > 1) {
+      log_warning("what was recorded of all ranks is left: repro-check recover " +
+                  folder_.string() + " -o DIR");
+      return;
+    }
     const fs::path place = store::recording_beside(request_.dump);
     store::discard_recording(place);
     fs::rename(chosen_->journal, place);
+    keeps_folder_ = false;
   } catch (const std::exception& error) {
-    keeps_folder_ = true;
     log_warning("what was recorded is left in " + chosen_->journal.string() + ": " + error.what());
   }
 }

@@ -29,6 +29,21 @@ struct AttachedProcess {
   bool joins = false;                 ///< a process group: not just launched as one of them
 };
 
+/// What a dump was made of.
+struct MadeOfProgram {
+  std::optional<std::uint32_t> rank;  ///< empty where the program did not run on several
+  std::filesystem::path place;
+  store::MadeDump dump;
+};
+
+/// Makes dumps of the folder of a program's journals, as ProgramRecording would have made them:
+/// where that could not, the folder is kept.
+/// @return none where `folder` is no such one, or nothing was recorded in it
+/// @throws core::Error as store::recover_dump()
+std::vector<MadeOfProgram> recover_program(const std::filesystem::path& folder,
+                                           const std::filesystem::path& dump,
+                                           const store::DumpWriterOptions& options);
+
 /// A program that records itself: a folder for the journals of its Python processes, a plan that
 /// they read, and variables that lead them to it. The folder is beside the dump, and goes with the
 /// object.
@@ -57,14 +72,10 @@ class ProgramRecording : core::Pinned {
   /// @throws core::Error{kNotComparable} always
   [[noreturn]] void throw_nothing_recorded() const;
 
-  struct Made {
-    std::optional<std::uint32_t> rank;  ///< empty where the program did not run on several
-    std::filesystem::path place;
-    store::MadeDump dump;
-  };
+  using Made = MadeOfProgram;
   /// Makes the dump of the process that was found, which is there, or of each rank; partial ones
   /// where they did not come to their end. Those of ranks are put in the dump's place together.
-  /// @throws core::Error as store::recover_dump(), when what was recorded is kept
+  /// @throws core::Error as store::recover_dump(); whatever it throws, what was recorded is kept
   std::vector<Made> make_dumps();
 
   /// Leaves what was recorded of it where readers look for the recording of a dump that was never
@@ -72,11 +83,8 @@ class ProgramRecording : core::Pinned {
   void keep_unfinished() noexcept;
 
  private:
-  void find_ranks();
   [[nodiscard]] bool is_ours(pid_t process) const;
-  store::MadeDump make_dump(const AttachedProcess& process, const std::filesystem::path& dump);
   void write_plan() const;
-  [[nodiscard]] std::vector<AttachedProcess> processes() const;
 
   configs::RecordRequest request_;
   std::filesystem::path probes_;  ///< the folder of what is loaded into it

@@ -149,28 +149,40 @@ void expect_replaceable(const fs::path& directory, const fs::path& final, bool r
                           "add --force to replace it, or name another directory");
 }
 
+/// @return whether a recording has to be made beside `final`, since something is there
+bool needs_another_place(const fs::path& directory,
+                         const fs::path& final,
+                         bool replace_existing,
+                         std::uint64_t needed_space) {
+  expect_space(final, needed_space);
+  if (!holds_recording(final)) return false;
+  expect_replaceable(directory, final, replace_existing);
+  const fs::path working = recording_beside(final);
+  refuse_link(working);
+  if (holds_recording(working)) refuse_if_busy(working);
+  return true;
+}
+
 }  // namespace
 
 fs::path recording_beside(const fs::path& directory) {
   return without_slash(directory) += ".recording";
 }
 
+void require_place(const fs::path& directory, bool replace_existing, std::uint64_t needed_space) {
+  needs_another_place(directory, final_place(directory), replace_existing, needed_space);
+}
+
 RecordingPlace prepare_place(const fs::path& directory,
                              bool replace_existing,
                              std::uint64_t needed_space) {
   const fs::path final = final_place(directory);
-  expect_space(final, needed_space);
-  if (!holds_recording(final)) {
+  if (!needs_another_place(directory, final, replace_existing, needed_space)) {
     make_directory(final);
     return {final, final};
   }
-  expect_replaceable(directory, final, replace_existing);
   const fs::path working = recording_beside(final);
-  refuse_link(working);
-  if (holds_recording(working)) {
-    refuse_if_busy(working);
-    remove_dump(working);
-  }
+  if (holds_recording(working)) remove_dump(working);
   make_directory(working);
   return {final, working};
 }

@@ -28,6 +28,13 @@ struct RecordingPlace {
 /// `<directory>.recording`.
 std::filesystem::path recording_beside(const std::filesystem::path& directory);
 
+/// Asked before a recording begins whose dump shall stand in `directory`, and which nobody wants to
+/// lose once it is there.
+/// @throws as prepare_place()
+void require_place(const std::filesystem::path& directory,
+                   bool replace_existing,
+                   std::uint64_t needed_space);
+
 /// Decides where to record, and makes that directory, new and empty.
 /// @param needed_space  bytes that must be free there
 /// @throws core::Error{kUsage} when something is there that may not be replaced; {kIo}
