@@ -8,6 +8,7 @@ import _thread
 import os
 import sys
 
+import repro_check_hooks as hooks
 import repro_check_kit
 
 PLAN_VARIABLE = "REPRO_CHECK_EXEC"
@@ -29,6 +30,7 @@ def start():
         return
     with open(path, encoding="utf-8") as file:
         plan = _from_json(file.read())
+    guarded(hooks.defer_signals)()
     import repro_check_seeds
 
     _hook_imports(repro_check_seeds.watched())
@@ -57,6 +59,7 @@ def begin_here(settings):
     if os.environ.get(PLAN_VARIABLE) or (recording is not None and not recording.ended):
         raise RuntimeError("this process is being recorded already")
     plan = settings
+    guarded(hooks.defer_signals)()
     if recording is not None:
         if recording.attached:
             recording.seeds.take_facts()  # of what was not recorded
@@ -118,19 +121,45 @@ _untold = _Nothing  # until torch is there
 
 def guarded(function):
     """`function`, whose failure becomes a note. What it asks of tensors no `__torch_function__` of the program's
-    is told of."""
+    is told of, and the program's signal handlers wait until it is through."""
 
     def call(*args, **kwargs):
+        hooks.hold()
         try:
             with _untold():
                 return function(*args, **kwargs)
         except Exception as error:
+            if _is_of_program(error):
+                raise
             note = f"{getattr(function, '__name__', 'hook')}: {type(error).__name__}: {error}"
             if len(_notes) < 20 and note not in _notes:
                 _notes.append(note)
             return None
+        finally:
+            hooks.release()
 
     return call
+
+
+_FOLDER = os.path.dirname(__file__) + "/"
+
+
+def _is_of_program(error):
+    """Whether another thread has had it raised in this one: it comes out of a line of ours, and is of a class that no
+    line of ours raises."""
+    trace = error.__traceback__
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    raises = type(error).__module__.partition(".")[0]
+    return trace.tb_frame.f_code.co_filename.startswith(_FOLDER) and raises not in ("builtins", "torch", "ctypes")
+
+
+def calling_frame():
+    """Of the program, or of a library that it calls: the innermost that is none of ours."""
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_FOLDER):
+        frame = frame.f_back
+    return frame
 
 
 _compiling = bool  # which says no, until PyTorch's own is in its place
@@ -141,58 +170,96 @@ def attached():
     return recording if recording is not None and recording.attached else None
 
 
-def put(places, name, function):
-    """In the place of what the first of `places` has under that name, and of what others have that is the same."""
-    original = getattr(places[0], name)
-    for place in places:
-        if getattr(place, name, None) is original:
-            setattr(place, name, function)
+class Instead(tuple):
+    """What a hook puts in the place of something: before a call `(args, kwargs, token)`, behind it `(result,)`."""
 
 
-def telling(original, after=None, before=None):
-    """`original`, which tells the recording of its calls, and no compiler of that: `before` is given what it is given,
-    `after` what it returned as well."""
-    import functools
+hooks.given_by(Instead)
+watched = []  # each function of the program that is watched: its owner, and its name there
 
+
+def watch(owner, name, before=None, after=None, leave=None):
+    """Has hooks told of calls of a function of a module or a class, which stays the object that it is: see watch() of
+    repro_check_hooks.c. Of a method that is bound to an object, its calls for that one."""
+    function = getattr(owner, name)
+    bound = getattr(function, "__self__", None) if hasattr(function, "__func__") else None
+    function = getattr(function, "__func__", function)
+    if bound is not None:
+        before, after = _for(bound, before, after)
+    hooks.watch(function, before, after, leave)
+    if type(function) is not type(watch) and type(function) is hooks.function_type():
+        import copyreg
+
+        copyreg.pickle(type(function), _name_of)  # by its name, as functions are
+    watched.append((owner, name))
+
+
+def _name_of(function):
+    return function.__qualname__
+
+
+def _for(bound, before, after):
+    """Hooks that are told of calls with `bound` alone."""
+
+    def begin(given, *args, **kwargs):
+        if given is bound:
+            return before(given, *args, **kwargs) if before else True
+
+    def end(token, result, *args, **kwargs):
+        return after(token, result, *args, **kwargs)
+
+    return begin, after and end
+
+
+def tell(owner, name, after=None, before=None):
+    """Has the recording told of calls of a function: `before` is given what it is given, `after` what it returned as
+    well. No compiler knows of that."""
     before, after = before and guarded(before), after and guarded(after)
 
-    @functools.wraps(original)
-    def call(*args, **kwargs):
+    def begin(*args, **kwargs):
         if _compiling() or attached() is None:
-            return original(*args, **kwargs)
+            return None
         if before:
             before(*args, **kwargs)
-        result = original(*args, **kwargs)
-        if after:
-            after(result, *args, **kwargs)
-        return result
+        return True
 
-    return call
+    def end(_token, result, *args, **kwargs):
+        after(result, *args, **kwargs)
 
-
-def tell(places, name, after=None, before=None):
-    """Has calls of a function told, wherever `places` have it."""
-    put(places, name, telling(getattr(places[0], name), after, before))
+    watch(owner, name, begin, after and end)
 
 
-def unread(original):
-    """`original`, whose operators are recorded without contents."""
-    import functools
+def unread(owner, name, unless=None):
+    """Has operators of a function recorded without contents, of calls for which `unless` does not hold."""
 
-    @functools.wraps(original)
-    def call(*args, **kwargs):
-        if attached() is None:
-            return original(*args, **kwargs)
+    def begin(*args, **_kwargs):
+        if attached() is None or (unless is not None and unless(*args)):
+            return None
         recording.probe.repro_check_unread(1)
         thread = recording.thread
         before, thread.unread = recording.is_unread(), True
-        try:
-            return original(*args, **kwargs)
-        finally:
-            thread.unread = before
-            recording.probe.repro_check_unread(0)
+        return (before,)
 
-    return call
+    def leave(token, _error):
+        recording.thread.unread = token[0]
+        recording.probe.repro_check_unread(0)
+
+    watch(owner, name, begin, None, leave)
+
+
+def within(owner, name, make):
+    """Has calls of a function made inside of the context that `make` returns for what it is given; None = of none."""
+
+    def begin(*args, **kwargs):
+        context = make(*args, **kwargs)
+        if context is not None:
+            context.__enter__()
+        return context
+
+    def leave(context, _error):
+        context.__exit__()
+
+    watch(owner, name, begin, None, leave)
 
 
 class _Finder:
@@ -320,19 +387,6 @@ def _place_of_lane(lane):
 
 
 _ENGINE_KEY = "TESTING_ONLY_GenericMode"
-
-
-def _between(call, before, after):
-    """`call` of a module, for releases whose hooks are not told of a call that raises."""
-
-    def between(module, *args, **kwargs):
-        before(module, args)
-        try:
-            return call(module, *args, **kwargs)
-        finally:
-            after(module, args, None)
-
-    return between
 
 
 def unseen():
@@ -531,8 +585,8 @@ class _Recording:
 
         atexit.register(guarded(self.end))
         os.register_at_fork(after_in_child=self._let_go)
-        self._exit = os._exit
-        os._exit = self._leave
+        end = guarded(self.end)
+        watch(os, "_exit", lambda *_args, **_kwargs: end())
         self.weakref = weakref
         _compiling = getattr(getattr(self.torch, "compiler", None), "is_compiling", bool)
         self.compiling = _compiling
@@ -548,26 +602,16 @@ class _Recording:
 
     def _watch_storages(self):
         """FSDP frees the memory of a storage and gives it other memory later, by no operator."""
-        import functools
+        new_memory, pointer = self.probe.repro_check_new_memory, self.ctypes.c_void_p
 
-        cls = self.torch.UntypedStorage
-        original = cls.resize_
-        tell, pointer = self.probe.repro_check_new_memory, self.ctypes.c_void_p
+        def size(storage, *_args, **_kwargs):
+            return None if self.ended or self.compiling() else (storage.nbytes(),)
 
-        def grown(storage, before):
-            if storage.nbytes() > before and storage.device.type != "meta":
-                tell(pointer(storage._cdata))
+        def grown(before, _result, storage, *_args, **_kwargs):
+            if storage.nbytes() > before[0] and storage.device.type != "meta":
+                new_memory(pointer(storage._cdata))
 
-        @functools.wraps(original)
-        def resize_(storage, *args, **kwargs):
-            if self.ended or self.compiling():
-                return original(storage, *args, **kwargs)
-            before = storage.nbytes()
-            result = original(storage, *args, **kwargs)
-            guarded(grown)(storage, before)
-            return result
-
-        cls.resize_ = resize_
+        watch(self.torch.UntypedStorage, "resize_", guarded(size), guarded(grown))
 
     def _pass_higher_order(self):
         """Operators that take functions are Python's alone: they would ask for a kernel of their own for the
@@ -603,22 +647,16 @@ class _Recording:
 
         self.checkpoints = Checkpoints(self)
 
-    def _leave(self, status):
-        guarded(self.end)()
-        self._exit(status)
-
     # Modules.
 
     def _watch_modules(self):
-        from torch.nn.modules import module as modules
-
         enter, leave = self.probe.repro_check_enter_module, self.probe.repro_check_leave_module
         enter.restype = leave.restype = None
         compiling, ranks = self.compiling, self.ranks
 
-        def before(module, _args):
+        def before(module, *args, **_kwargs):
             if self.ended or compiling():
-                return
+                return None
             number = self.numbers.get(id(module))
             if number is None:
                 number = self._number(module)
@@ -628,21 +666,15 @@ class _Recording:
             if self.checkpoints is not None:
                 guarded(self.checkpoints.at_forward)(module)
             if ranks.enters and not self.is_unread():
-                guarded(ranks.enter_replica)(module, _args)
+                guarded(ranks.enter_replica)(module, args)
             enter(number or 0)
+            return True
 
-        def after(_module, _args, _result):
-            if not (self.ended or compiling()):
+        def after(_token, _error):
+            if not self.ended:
                 leave()
 
-        import inspect
-
-        register = modules.register_module_forward_hook
-        if "always_call" in inspect.signature(register).parameters:
-            modules.register_module_forward_pre_hook(before)
-            register(after, always_call=True)
-        else:
-            modules.Module.__call__ = _between(modules.Module.__call__, before, after)
+        watch(self.torch.nn.Module, "__call__", before, None, after)
 
     def is_plain(self, tensor):
         """No shape alone, and of no class that does something else."""
@@ -731,20 +763,15 @@ class _Recording:
     # Losses.
 
     def _watch_backward(self):
-        autograd = self.torch.autograd
-        original = autograd.backward
-
-        def backward(tensors, *args, **kwargs):
+        def begin(tensors, *_args, **_kwargs):
             if not self.compiling():
                 if self.checkpoints is not None:
                     guarded(self.checkpoints.at_backward)()
                 self.record("repro_check::loss", guarded(leaves)("loss", tensors) or [])
             # After it, and until the step, gradients are what is worked on.
-            with self.phase(_BACKWARD, _OPTIMIZER):
-                return original(tensors, *args, **kwargs)
+            return self.phase(_BACKWARD, _OPTIMIZER)
 
-        backward.__doc__ = original.__doc__
-        autograd.backward = backward
+        within(self.torch.autograd, "backward", guarded(begin))
 
     # Records.
 

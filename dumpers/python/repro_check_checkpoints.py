@@ -295,13 +295,12 @@ class Checkpoints:
     # What the program calls.
 
     def _watch_files(self):
-        owners = (self.torch, self.torch.serialization)
-        tell(owners, "save", before=lambda obj, *_args, **_kwargs: self.on_save(obj))
-        tell(owners, "load", lambda loaded, *_args, **_kwargs: self.on_load(loaded))
+        tell(self.torch, "save", before=lambda obj, *_args, **_kwargs: self.on_save(obj))
+        tell(self.torch, "load", lambda loaded, *_args, **_kwargs: self.on_load(loaded))
         import pickle
 
-        tell((pickle,), "dump", before=lambda obj, *_args, **_kwargs: self._holds_state(obj) and self.on_save(obj))
-        tell((pickle,), "load", lambda loaded, *_args, **_kwargs: self._holds_state(loaded) and self.on_load(loaded))
+        tell(pickle, "dump", before=lambda obj, *_args, **_kwargs: self._holds_state(obj) and self.on_save(obj))
+        tell(pickle, "load", lambda loaded, *_args, **_kwargs: self._holds_state(loaded) and self.on_load(loaded))
 
     @staticmethod
     def _holds_state(obj):
@@ -332,10 +331,10 @@ class Checkpoints:
                                (schedulers, self.schedulers), ([grad_scaler(self.torch)], self.scalers)):
             for cls in classes:
                 if known is not None and "__init__" in vars(cls):
-                    tell((cls,), "__init__", before=self._maker(known))
+                    tell(cls, "__init__", before=self._maker(known))
                 if "load_state_dict" in vars(cls):
-                    tell((cls,), "load_state_dict", self._on_restored)
-        tell((self.torch.nn.Module,), "__setstate__", lambda _, module, *_args: self._note_module(module))
+                    tell(cls, "load_state_dict", self._on_restored)
+        tell(self.torch.nn.Module, "__setstate__", lambda _, module, *_args: self._note_module(module))
 
     @staticmethod
     def _maker(known):
@@ -359,23 +358,23 @@ class Checkpoints:
 
     def _watch_generators(self):
         torch = self.torch
-        self._watch_setter("torch.cpu", (torch, torch.random), "set_rng_state")
-        self._watch_setter("torch.cuda", (torch.cuda, torch.cuda.random), "set_rng_state")
+        self._watch_setter("torch.cpu", torch, "set_rng_state")
+        self._watch_setter("torch.cuda", torch.cuda, "set_rng_state")
         import random
 
-        self._watch_setter("random", (random,), "setstate")
+        self._watch_setter("random", random, "setstate")
         if "numpy.random" in sys.modules:
             self.watch_numpy(sys.modules["numpy.random"])
 
     def watch_numpy(self, module):
-        self._watch_setter("numpy", (module,), "set_state")
+        self._watch_setter("numpy", module, "set_state")
 
-    def _watch_setter(self, kind, owners, name):
+    def _watch_setter(self, kind, owner, name):
         def restored(*_args, **_kwargs):
             if self.restoring:
                 self.record("restored", lambda: self._restored(kind))
 
-        tell(owners, name, restored)
+        tell(owner, name, restored)
 
     def _restored(self, kind):
         states = {name: state for name, state in self.generators.states().items()

@@ -1,53 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiled code: a region is one record of what goes in and one of what comes out."""
 import contextlib
-import warnings
 
 import repro_check_attach as attach
-from repro_check_attach import Excluded, guarded, leaves, unseen
+from repro_check_attach import Excluded, Instead, guarded, leaves, unseen, watch, within
 
 
 def on_compiler(module):
     """What a compiler runs to compile is none of the program's computation."""
-    # Said because of our hooks, which do nothing there.
-    warnings.filterwarnings("ignore", r"Using `torch\.compile\(module\)` when there are global hooks")
-    cls = module.CompilationCallbackHandler
-    original = cls.install_callbacks
 
     @contextlib.contextmanager
-    def install_callbacks(handler, *args, **kwargs):
+    def around(callbacks):
         if attach.recording is not None:
             attach.recording.probe.repro_check_keep_key()
-        with unseen(), original(handler, *args, **kwargs):
+        with unseen(), callbacks:
             yield
 
-    cls.install_callbacks = install_callbacks
+    watch(module.CompilationCallbackHandler, "install_callbacks", None,
+          lambda _token, callbacks, *_args, **_kwargs: Instead((around(callbacks),)))
 
 
 def on_guards(module):
     """The conditions under which compiled code is used again hold the dispatch keys of its inputs, ours
     among them: they are made as they will be checked, or each call would compile anew."""
-    cls = module.CheckFunctionManager
-    original = cls.__init__
-
-    def __init__(manager, *args, **kwargs):
-        with Excluded(False):
-            original(manager, *args, **kwargs)
-
-    cls.__init__ = __init__
+    within(module.CheckFunctionManager, "__init__", lambda *_args, **_kwargs: Excluded(False))
 
 
 def on_compiled_graph(module):
-    cls = module.OutputGraph
-    original = cls.call_user_compiler
 
-    def call_user_compiler(graph, traced, *args, **kwargs):
-        compiled = original(graph, traced, *args, **kwargs)
-        if attach.recording is None:
-            return compiled
-        return guarded(_region)(attach.recording, compiled, traced) or compiled
+    def compiled(_token, made, _graph, traced, *_args, **_kwargs):
+        if attach.recording is not None:
+            return Instead((_region(attach.recording, made, traced),))
 
-    cls.call_user_compiler = call_user_compiler
+    watch(module.OutputGraph, "call_user_compiler", None, guarded(compiled))
 
 
 def _region(recording, compiled, traced):

@@ -3,7 +3,7 @@
 which only what they leave can be seen, and whoever is handed the memory of a tensor."""
 import functools
 
-from repro_check_attach import Excluded, attached, guarded, is_tensor, tell, telling
+from repro_check_attach import Excluded, attached, guarded, is_tensor, tell, watch
 
 _GRAPH_MADE = b"a CUDA graph was made of operators that are not recorded"
 _GRAPH_RUN = b"CUDA graphs were run: operators inside are not recorded, what they left is compared where it is read"
@@ -118,21 +118,23 @@ def _watch_tuning(cls, *names):
     """Methods that try kernels out, as often as that takes: none of it is the program's computation."""
     for name in names:
         if hasattr(cls, name):
-            setattr(cls, name, _without_records(getattr(cls, name)))
+            watch(cls, name, _enter_tuning, _after_tuning, _leave_tuning)
 
 
-def _without_records(original):
-    @functools.wraps(original)
-    def call(*args, **kwargs):
-        recording = attached()
-        if recording is None:
-            return original(*args, **kwargs)
-        with Excluded(True):
-            result = original(*args, **kwargs)
-        recording.probe.repro_check_unseen_writes(_TUNED)
-        return result
+def _enter_tuning(*_args, **_kwargs):
+    if attached() is None:
+        return None
+    held = Excluded(True)
+    held.__enter__()
+    return held
 
-    return call
+
+def _after_tuning(*_args, **_kwargs):
+    attached().probe.repro_check_unseen_writes(_TUNED)
+
+
+def _leave_tuning(held, _error):
+    held.__exit__()
 
 
 def watch_graphs(recording):
@@ -140,7 +142,6 @@ def watch_graphs(recording):
     cls = getattr(getattr(recording.torch.cuda, "graphs", None), "CUDAGraph", None)
     if cls is None:
         return
-    begin, end = cls.capture_begin, cls.capture_end
     thread = recording.thread
 
     def leave():
@@ -150,27 +151,20 @@ def watch_graphs(recording):
             thread.unread = False
             recording.probe.repro_check_unseen_writes(_GRAPH_MADE)
 
-    @functools.wraps(begin)
-    def capture_begin(graph, *args, **kwargs):
+    def begin(*_args, **_kwargs):
         if recording.attached and not recording.is_unread():
             held = Excluded(True)
             held.__enter__()
             thread.making_graph, thread.unread = held, True
-        try:
-            return begin(graph, *args, **kwargs)
-        except BaseException:
-            leave()
-            raise
+        return True
 
-    @functools.wraps(end)
-    def capture_end(graph):
-        try:
-            return end(graph)
-        finally:
+    def begun(_token, error):
+        if error is not None:
             leave()
 
-    cls.capture_begin, cls.capture_end = capture_begin, capture_end
-    tell((cls,), "replay", lambda *_args: recording.probe.repro_check_unseen_writes(_GRAPH_RUN))
+    watch(cls, "capture_begin", guarded(begin), None, begun)
+    watch(cls, "capture_end", None, None, lambda _token, _error: leave())
+    tell(cls, "replay", lambda *_args: recording.probe.repro_check_unseen_writes(_GRAPH_RUN))
 
 
 def on_safetensors(module):
@@ -185,9 +179,9 @@ def on_safetensors(module):
             attached().checkpoints.on_load(dict(sorted(tensors.items())))
 
     for name in ("save", "save_file"):
-        tell((module,), name, before=saves)
+        tell(module, name, before=saves)
     for name in ("load", "load_file"):
-        tell((module,), name, loads)
+        tell(module, name, loads)
 
 
 def watch_memory(recording):
@@ -210,15 +204,14 @@ def watch_memory(recording):
             recording.probe.repro_check_read(recording.ctypes.c_void_p(tensor._cdata))
 
     for name in ("tolist", "__reduce_ex__"):
-        tell((torch.Tensor,), name, before=read)
+        tell(torch.Tensor, name, before=read)
     recording.read = read
     dlpack, reductions = torch.utils.dlpack, torch.multiprocessing.reductions
-    for places, after, names in (((torch.Tensor,), given, ("numpy", "share_memory_", "__dlpack__")),
-                                 ((torch,), taken, ("from_numpy", "frombuffer", "from_file", "as_tensor", "asarray")),
-                                 ((reductions,), taken, ("rebuild_tensor",)),
-                                 ((dlpack, torch), given, ("to_dlpack",)), ((dlpack, torch), taken, ("from_dlpack",))):
+    for owner, after, names in ((torch.Tensor, given, ("numpy", "share_memory_", "__dlpack__")),
+                                (torch, taken, ("from_numpy", "frombuffer", "from_file", "as_tensor", "asarray")),
+                                (reductions, taken, ("rebuild_tensor",)),
+                                (dlpack, given, ("to_dlpack",)), (dlpack, taken, ("from_dlpack",))):
         for name in names:
-            if hasattr(places[0], name):
-                tell(places, name, after)
-    handed = torch.Tensor.__cuda_array_interface__
-    torch.Tensor.__cuda_array_interface__ = property(telling(handed.fget, given), doc=handed.__doc__)
+            if hasattr(owner, name):
+                tell(owner, name, after)
+    tell(torch.Tensor.__cuda_array_interface__, "fget", given)

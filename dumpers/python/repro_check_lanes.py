@@ -3,10 +3,9 @@
 work that a pool is given are a lane each."""
 import _thread
 import sys
-import threading
 
 import repro_check_attach as attach
-from repro_check_attach import guarded, tell
+from repro_check_attach import Instead, guarded, hooks, tell, watch
 
 _NO_LANE = 0xFFFFFFFF  # as the probe has it
 
@@ -19,25 +18,20 @@ _OF_LOADERS = (("torch.utils.data._utils.pin_memory", "_pin_memory_loop"),)
 def on_executor(module):
     """Each piece of work that a pool of threads is given is a lane, by the order in which its creator gives them:
     which thread takes it, and how many there are, is chance."""
-    cls = module._WorkItem
-    run = cls.run
-
     def fork(_made, item, *_args, **_kwargs):
         item._repro_check_lane = _fork_lane(attach.recording)
 
-    def run_in_lane(item, *args, **kwargs):
+    def run_in_lane(item, *_args, **_kwargs):
         lane = getattr(item, "_repro_check_lane", None)
-        return (run if lane is None else _in_lane(lane, run))(item, *args, **kwargs)
+        if lane is not None:
+            _enter_lane(lane)
 
-    tell((cls,), "__init__", fork)
-    cls.run = run_in_lane
+    tell(module._WorkItem, "__init__", fork)
+    watch(module._WorkItem, "run", guarded(run_in_lane))
 
 
 def on_pool(module):
     """The same of `ThreadPool`, whose pieces of work are what it puts before its threads."""
-    cls = module.ThreadPool
-    original = cls._setup_queues
-
     @guarded
     def with_lane(task):
         if task is None or attach.attached() is None:
@@ -45,23 +39,25 @@ def on_pool(module):
         job, number, function, args, kwargs = task
         return job, number, _in_lane(_fork_lane(attach.recording), function), args, kwargs
 
-    def _setup_queues(pool):
-        original(pool)
+    def set_up(_token, _result, pool):
         put = pool._quick_put
         pool._quick_put = lambda task: put(with_lane(task) or task)
 
-    cls._setup_queues = _setup_queues
+    watch(module.ThreadPool, "_setup_queues", None, guarded(set_up))
+
+
+def _enter_lane(lane):
+    attach.recording.probe.repro_check_end_thread()
+    attach.recording.probe.repro_check_begin_thread(lane)
 
 
 def _in_lane(lane, function):
     """`function`, in a lane of its own, whichever thread calls it."""
+    return hooks.between(function, guarded(lambda: _enter_lane(lane)), _do_nothing)
 
-    def call(*args, **kwargs):
-        attach.recording.probe.repro_check_end_thread()
-        attach.recording.probe.repro_check_begin_thread(lane)
-        return function(*args, **kwargs)
 
-    return call
+def _do_nothing(_raised):
+    pass
 
 
 def _is_one_of(loops, function):
@@ -72,33 +68,28 @@ def _is_one_of(loops, function):
 
 
 def watch_threads(recording):
-    for module, name in ((_thread, "start_new_thread"), (_thread, "start_new"),
-                         (threading, "_start_new_thread"),
-                         (threading, "_start_joinable_thread")):
-        if hasattr(module, name):
-            setattr(module, name, _starter(recording, getattr(module, name)))
+    for name in ("start_new_thread", "start_new", "start_joinable_thread"):
+        if hasattr(_thread, name):
+            watch(_thread, name, guarded(_starter(recording)))
 
 
 def _fork_lane(recording):
     return recording.ctypes.c_uint32(recording.probe.repro_check_fork_thread())
 
 
-def _starter(recording, original):
+def _starter(recording):
     probe = recording.probe
 
+    def end(_raised):
+        probe.repro_check_end_thread()
+
     def start(function, *args, **kwargs):
-        if recording.sends or _is_one_of(_OF_LOADERS, function):
-            return original(function, *args, **kwargs)
+        if recording.sends or _is_one_of(_OF_LOADERS, function) or not callable(function):
+            return None
         lane = (recording.ctypes.c_uint32(_NO_LANE) if _is_one_of(_OF_POOLS, function)
                 else _fork_lane(recording))
 
-        def run(*inner, **named):
-            probe.repro_check_begin_thread(lane)
-            try:
-                return function(*inner, **named)
-            finally:
-                probe.repro_check_end_thread()
-
-        return original(run, *args, **kwargs)
+        run = hooks.between(function, lambda: probe.repro_check_begin_thread(lane), end)
+        return Instead(((run, *args), kwargs, None))
 
     return start

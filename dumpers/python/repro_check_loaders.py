@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Data loaders: the batches that they hand out, which samples these are made of, and what their workers do for them."""
-import functools
 import json
 import os
 import sys
 import weakref
 
 import repro_check_attach as attach
-from repro_check_attach import guarded, leaves, tell, tell_failure, unread, unseen
+from repro_check_attach import Instead, guarded, leaves, tell, tell_failure, unread, unseen, watch, within
 
 # As the probe numbers phases.
 _AS_BEFORE, _FORWARD, _DATA = -1, 0, 4
@@ -15,48 +14,46 @@ _AS_BEFORE, _FORWARD, _DATA = -1, 0, 4
 
 def on_dataloader(module):
     """Records what a loader hands out, in the process that asks for it."""
-    cls = module._BaseDataLoaderIter
-    original = cls.__next__
+    def begin(_iterator):
+        return _phase_of_data(_FORWARD)
 
-    def __next__(self):
-        if attach.attached() is None or attach.recording.ended:
-            return original(self)
-        with attach.recording.phase(_DATA, _FORWARD):
-            batch = original(self)
-            guarded(_record_order_of_workers)(self)
-            guarded(_take_from_worker)(self)
-            attach.recording.record("repro_check::batch", guarded(leaves)("batch", batch) or [])
-            if attach.recording.checkpoints is not None:
-                guarded(attach.recording.checkpoints.at_batch)(self)
-        return batch
+    def handed_out(_token, batch, iterator):
+        guarded(_record_order_of_workers)(iterator)
+        guarded(_take_from_worker)(iterator)
+        attach.recording.record("repro_check::batch", guarded(leaves)("batch", batch) or [])
+        if attach.recording.checkpoints is not None:
+            guarded(attach.recording.checkpoints.at_batch)(iterator)
 
-    cls.__next__ = __next__
+    watch(module._BaseDataLoaderIter, "__next__", begin, handed_out, _leave)
     # Workers send batches in whatever order they have them; they are handed out in one.
     several = module._MultiProcessingDataLoaderIter
-    receive = several._try_get_data
-
-    def _try_get_data(self, *args, **kwargs):
-        with unseen():
-            return receive(self, *args, **kwargs)
-
-    several._try_get_data = _try_get_data
+    within(several, "_try_get_data", lambda *_args, **_kwargs: unseen())
     _watch_loaders(module)
     if attach.plan.get("workers") and not attach.plan["bare"]:
         _watch_workers(several, module._utils.worker)
 
 
+def _phase_of_data(following):
+    """The phase, entered; None where nothing is recorded."""
+    if attach.attached() is None or attach.recording.ended:
+        return None
+    phase = attach.recording.phase(_DATA, following)
+    phase.__enter__()
+    return phase
+
+
+def _leave(context, _error):
+    context.__exit__()
+
+
 def _watch_workers(several, module):
     """What a worker does for a batch is recorded where that is made, and told by its number in the pass; it
     becomes part of the recording where the batch is handed out."""
-    loop, reset, put_index = module._worker_loop, several._reset, several._try_put_index
+    def begin_loop(kind, dataset, indices, batches, *args, **kwargs):
+        recorded = None if attach.recording is None else _become_worker(attach.recording, batches)
+        return recorded and Instead(((kind, dataset, indices, recorded, *args), kwargs, None))
 
-    # Found by its name in a process that is spawned.
-    @functools.wraps(loop)
-    def _worker_loop(kind, dataset, indices, batches, *args, **kwargs):
-        recorded = None if attach.recording is None else guarded(_become_worker)(attach.recording, batches)
-        return loop(kind, dataset, indices, recorded or batches, *args, **kwargs)
-
-    def _reset(iterator, loader, first_iter=False):
+    def begin_pass(iterator, _loader, first_iter=False):
         if first_iter:
             iterator._repro_check_pass, iterator._repro_check_makers = 0, {}
             iterator._repro_check_first = attach.recording.workers if attach.recording else 0
@@ -64,15 +61,14 @@ def _watch_workers(several, module):
                 attach.recording.workers += iterator._num_workers
         else:
             iterator._repro_check_pass += 1
-        return reset(iterator, loader, first_iter)
 
-    def _try_put_index(iterator):
-        number = iterator._send_idx
-        put_index(iterator)
-        if iterator._send_idx > number:
-            iterator._repro_check_makers[number] = iterator._task_info[number][0]
+    def note_maker(number, _result, iterator):
+        if iterator._send_idx > number[0]:
+            iterator._repro_check_makers[number[0]] = iterator._task_info[number[0]][0]
 
-    module._worker_loop, several._reset, several._try_put_index = _worker_loop, _reset, _try_put_index
+    watch(module, "_worker_loop", guarded(begin_loop))
+    watch(several, "_reset", guarded(begin_pass))
+    watch(several, "_try_put_index", guarded(lambda iterator: (iterator._send_idx,)), guarded(note_maker))
 
 
 def _take_from_worker(iterator):
@@ -117,15 +113,6 @@ def _watch_loaders(module):
     def note_place(loader, *_args, **_kwargs):
         places[loader] = attach.recording.probe.repro_check_place()
 
-    init = cls.__init__
-
-    init_unread = unread(init)
-
-    @functools.wraps(init)
-    def __init__(iterator, loader, *args, **kwargs):
-        # Without workers, the seed that it draws for them is nobody's.
-        (init if loader.num_workers else init_unread)(iterator, loader, *args, **kwargs)
-
     def note_loader(iterator, loader, *_args, **_kwargs):
         if attach.recording.checkpoints is not None:
             attach.recording.checkpoints.before_iterator(iterator, loader)
@@ -145,22 +132,14 @@ def _watch_loaders(module):
         else:
             _record_order(iterator, samples)
 
-    tell((module.DataLoader,), "__init__", before=note_place)
-    tell((module.DataLoader,), "__iter__", note_epoch)
-    begin_pass = module.DataLoader.__iter__
-
-    @functools.wraps(begin_pass)
-    def __iter__(loader):
-        if attach.attached() is None or attach.recording.ended:
-            return begin_pass(loader)
-        # With workers the samples of the first batches are drawn here.
-        with attach.recording.phase(_DATA, _AS_BEFORE):
-            return begin_pass(loader)
-
-    module.DataLoader.__iter__ = __iter__
-    cls.__init__ = __init__
-    tell((cls,), "__init__", before=note_loader)
-    tell((cls,), "_next_index", see_order)
+    tell(module.DataLoader, "__init__", before=note_place)
+    tell(module.DataLoader, "__iter__", note_epoch)
+    # With workers the samples of the first batches are drawn here.
+    watch(module.DataLoader, "__iter__", lambda _loader: _phase_of_data(_AS_BEFORE), None, _leave)
+    # Without workers, the seed that it draws for them is nobody's.
+    unread(cls, "__init__", unless=lambda _iterator, loader, *_args: loader.num_workers)
+    tell(cls, "__init__", before=note_loader)
+    tell(cls, "_next_index", see_order)
 
 
 class _Passes:

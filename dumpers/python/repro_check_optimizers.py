@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Steps of optimizers: what each leaves, and what stands between a gradient and the step: clipping and loss scales."""
-import functools
-import sys
+import _thread
 import weakref
 
-from repro_check_attach import guarded, is_tensor, leaves, put, tell
+from repro_check_attach import Instead, guarded, hooks, is_tensor, leaves, tell, watch
 from repro_check_ranks import axes_of, held_here
 
 # Optimizers of which each rank keeps the state of other parameters.
@@ -20,6 +19,10 @@ def _read_again(parameters):
     return (each for each in read), read
 
 
+def _argument(args, kwargs, place, name, default=None):
+    return args[place] if place < len(args) else kwargs.get(name, default)
+
+
 def grad_scaler(torch):
     """Its class, of automatic mixed precision."""
     return getattr(getattr(torch, "amp", None), "GradScaler", None) or torch.cuda.amp.GradScaler
@@ -30,10 +33,11 @@ class Optimizers:
 
     def __init__(self, recording):
         self._recording = recording
+        self._steps = set()  # functions that are watched
         self.begin()
 
     def begin(self):
-        self._stepping = set()  # ids of optimizers that make a step
+        self._stepping = _thread._local()  # on each thread, optimizers that make a step, the outer ones first
         self._placed = {}  # by id, parameters that it has named by their place, as no module had named them
         self._inner_state = {}  # id of an optimizer -> what the step of another one inside of its own left
         self._leaders = {}  # by lane: the optimizer that has the most parameters there (weak), and how many
@@ -45,16 +49,11 @@ class Optimizers:
     def _watch_steps(self):
         from torch.optim import optimizer
 
-        tell((optimizer.Optimizer,), "__init__", lambda _, made, *_args, **_kwargs: self._lead(made))
+        tell(optimizer.Optimizer, "__init__", lambda _, made, *_args, **_kwargs: self._lead(made))
         # What PyTorch calls to hook the step of a class, when that first makes an optimizer.
         name = "_patch_step_function" if hasattr(optimizer.Optimizer, "_patch_step_function") else "_hook_for_profile"
-        hook = getattr(optimizer.Optimizer, name)
-
-        def hooked(made):
-            hook(made)
-            self._watch_step(type(made))
-
-        setattr(optimizer.Optimizer, name, hooked)
+        watch(optimizer.Optimizer, name, None,
+              guarded(lambda _token, _result, made, *_args, **_kwargs: self._watch_step(type(made))))
         kinds = [optimizer.Optimizer]
         for kind in kinds:
             kinds += kind.__subclasses__()
@@ -62,27 +61,10 @@ class Optimizers:
                 self._watch_step(kind)
 
     def _watch_step(self, kind):
-        step = kind.step
-        if getattr(step, "is_watched", False):
+        if kind.step in self._steps:
             return
-        before, after, leave = (guarded(each) for each in (self._before_step, self._after_step, self._leave_step))
-
-        @functools.wraps(step)
-        def watched(optimizer, *args, **kwargs):
-            if id(optimizer) in self._stepping:  # a class that calls the step of the one it is derived from
-                return step(optimizer, *args, **kwargs)
-            given = before(optimizer, args, kwargs)
-            try:
-                if given is not None:
-                    args, kwargs = given
-                result = step(optimizer, *args, **kwargs)
-                after(optimizer)
-                return result
-            finally:
-                leave(optimizer)
-
-        watched.is_watched = True
-        kind.step = watched
+        self._steps.add(kind.step)
+        watch(kind, "step", *(guarded(each) for each in (self._before_step, self._after_step, self._leave_step)))
 
     def _lead(self, optimizer):
         """Whether this one counts the steps of the lane that it is in: those that are there before it are asked first.
@@ -102,23 +84,21 @@ class Optimizers:
         leader = self._leaders[above][0]() if above in self._leaders else None
         return leader in (None, optimizer) and (not above or self._leads_all_of(above, optimizer))
 
-    def _outer_step(self, optimizer):
-        """The optimizer that makes a step of this one a part of its own, as one that shards its state does. One that
-        only stands around it, and tells of no step itself, is none."""
-        frame = sys._getframe(2)
-        while frame is not None:
-            if frame.f_code.co_name == "step":
-                outer = frame.f_locals.get("self")
-                if outer is not optimizer and id(outer) in self._stepping:
-                    return outer
-            frame = frame.f_back
-        return None
+    def _before_step(self, optimizer, *args, **kwargs):
+        """@return the optimizer, and the one whose step this one's is a part of, as one that shards its state has it,
+        and what the step is to be given instead; None where nothing more is to be told of it"""
+        stepping = vars(self._stepping).setdefault("all", [])
+        if self._recording.ended or any(each is optimizer for each in stepping):
+            return None  # a class that calls the step of the one it is derived from
+        if stepping:
+            return optimizer, stepping[-1]
+        stepping.append(optimizer)
+        given = guarded(self._enter_step)(optimizer, args, kwargs)
+        token = optimizer, None
+        return token if given is None else Instead(((optimizer, *given[0]), given[1], token))
 
-    def _before_step(self, optimizer, args, kwargs):
+    def _enter_step(self, optimizer, args, kwargs):
         """@return what the step is to be given instead; None: what it was given"""
-        if self._recording.ended or self._outer_step(optimizer) is not None:
-            return None
-        self._stepping.add(id(optimizer))
         closure = args[0] if args else kwargs.get("closure")
         has_closure, is_plain = callable(closure), self._is_plain_step(optimizer)
         at_step = guarded(getattr(self._recording.checkpoints, "at_step", lambda _optimizer: None))
@@ -141,19 +121,13 @@ class Optimizers:
         """What a step calls for its loss is no part of it. PyTorch's own call it before anything else, and then have
         all gradients: `after` is told."""
         probe = self._recording.probe
-        leave, enter = guarded(probe.repro_check_leave_step), guarded(probe.repro_check_enter_step)
 
-        @functools.wraps(closure, updated=())
-        def outside(*args, **kwargs):
-            leave()
-            try:
-                loss = closure(*args, **kwargs)
+        def enter(raised):
+            if raised is None:
                 after()
-                return loss
-            finally:
-                enter(is_plain)
+            probe.repro_check_enter_step(is_plain)
 
-        return outside
+        return hooks.between(closure, guarded(lambda: probe.repro_check_leave_step()), guarded(enter))
 
     def _is_plain_step(self, optimizer):
         """Whether what it leaves tells all of the step: PyTorch's own, and nothing of the program's runs in it."""
@@ -170,10 +144,10 @@ class Optimizers:
         plain = (self._recording.torch.Tensor, self._recording.torch.nn.Parameter)
         return all(type(tensor) in plain for _, tensor in self.parameters(optimizer))
 
-    def _after_step(self, optimizer):
+    def _after_step(self, token, _result, *_args, **_kwargs):
         if self._recording.ended:
             return
-        outer = self._outer_step(optimizer)
+        optimizer, outer = token
         if outer is not None:
             rank = self._recording.ranks.rank
             part = f"@rank:{rank[0]}" if rank and type(outer).__name__ in _SHARDING else ""
@@ -182,13 +156,13 @@ class Optimizers:
             return
         self._recording.record("repro_check::optimizer_step",
                                self._state(optimizer) + self._inner_state.pop(id(optimizer), []))
-        self._leave_step(optimizer)
+        self._leave_step(token)
         self._count_step(optimizer)
 
-    def _leave_step(self, optimizer):
+    def _leave_step(self, token, _error=None):
         """However it ended."""
-        if id(optimizer) in self._stepping:
-            self._stepping.discard(id(optimizer))
+        if self._stepping.all and self._stepping.all[-1] is token[0]:
+            self._stepping.all.pop()
             self._recording.probe.repro_check_leave_step()
 
     def _count_step(self, optimizer):
@@ -229,44 +203,51 @@ class Optimizers:
 
     def _watch_clipping(self):
         utils = self._recording.torch.nn.utils
-        original = utils.clip_grad_norm_
 
-        @functools.wraps(original)
-        def clip_grad_norm_(parameters, max_norm, norm_type=2.0, *args, **kwargs):
-            parameters, given = _read_again(parameters)
-            held = guarded(self._held_norms)(given)
-            norm = original(parameters, max_norm, norm_type, *args, **kwargs)
-            self.record_clipping(norm, max_norm, norm_type, held)
-            return norm
+        def begin(*args, **kwargs):
+            self._stepping.clips = True
+            norm_type = _argument(args, kwargs, 2, "norm_type", 2.0)
+            return self._clips(args, kwargs, (_argument(args, kwargs, 1, "max_norm"), norm_type))
 
-        put((utils, sys.modules[original.__module__]), original.__name__, clip_grad_norm_)
+        def leave(_token, _error):
+            self._stepping.clips = False
+
+        watch(utils, "clip_grad_norm_", begin,
+              guarded(lambda token, norm, *_args, **_kwargs: self.record_clipping(norm, *token)), leave)
         if hasattr(utils, "clip_grads_with_norm_"):
             self._watch_clipping_in_two(utils)
 
     def _watch_clipping_in_two(self, utils):
-        """By a norm that the program has made more of than get_total_norm() knew. Inside of clip_grad_norm_()
-        the same two have other names."""
-        clip = utils.clip_grads_with_norm_
+        """By a norm that the program has made more of than get_total_norm() knew. clip_grad_norm_() is made of
+        the same two."""
         known = [None]  # type of the norm that was asked for last
 
-        def remember(_tensors, norm_type=2.0, *_args, **_kwargs):
-            known[0] = norm_type
+        def remember(*args, **kwargs):
+            known[0] = _argument(args, kwargs, 1, "norm_type", 2.0)
 
-        @functools.wraps(clip)
-        def clip_grads_with_norm_(parameters, max_norm, total_norm, *args, **kwargs):
-            parameters, given = _read_again(parameters)
-            held = guarded(self._held_norms)(given)
-            result = clip(parameters, max_norm, total_norm, *args, **kwargs)
-            self.record_clipping(total_norm, max_norm, known[0], held)
-            return result
+        def begin(*args, **kwargs):
+            if getattr(self._stepping, "clips", False):
+                return None
+            total_norm, max_norm = (_argument(args, kwargs, *each) for each in ((2, "total_norm"), (1, "max_norm")))
+            return self._clips(args, kwargs, (total_norm, max_norm, known[0]))
 
-        tell((utils,), "get_total_norm", before=remember)
-        utils.clip_grads_with_norm_ = clip_grads_with_norm_
+        tell(utils, "get_total_norm", before=remember)
+        watch(utils, "clip_grads_with_norm_", begin,
+              guarded(lambda token, _result, *_args, **_kwargs: self.record_clipping(*token)))
 
     def record_clipping(self, norm, max_norm, norm_type, held):
         self._recording.record("repro_check::clip_grad", guarded(
             lambda: leaves("norm", norm) + leaves("max_norm", max_norm)
             + ([] if norm_type is None else [("norm_type", float(norm_type))]) + (held or []))() or [])
+
+    def _clips(self, args, kwargs, told):
+        """@return what is told of a call that clips, and where they can be read once, the parameters in another form"""
+        parameters = _argument(args, kwargs, 0, "parameters")
+        again, given = _read_again(parameters)
+        token = *told, guarded(self._held_norms)(given)
+        if again is parameters:
+            return token
+        return Instead(((again, *args[1:]), kwargs, token) if args else ((), {**kwargs, "parameters": again}, token))
 
     def _held_norms(self, parameters):
         """Of each gradient, before it is clipped, the L2 norm of what this rank holds of it; behind the name of a
@@ -293,22 +274,14 @@ class Optimizers:
 
     def _watch_scaler(self):
         """Of automatic mixed precision: the scale, and where found_inf is not 0 the step was skipped."""
-        cls = grad_scaler(self._recording.torch)
-        original = cls.update
-
-        def update(scaler, *args, **kwargs):
-            values = guarded(self._found_inf)(scaler) or []
-            result = original(scaler, *args, **kwargs)
+        def updated(found, _result, scaler, *_args, **_kwargs):
             if scaler.is_enabled():
-                values += guarded(lambda: leaves("scale", scaler._scale))() or []
-                self._recording.record("repro_check::grad_scaler", values)
-            return result
+                self._recording.record("repro_check::grad_scaler", found + leaves("scale", scaler._scale))
 
-        update.__doc__ = original.__doc__
-        cls.update = update
+        watch(grad_scaler(self._recording.torch), "update", guarded(self._found_inf), guarded(updated))
 
     @staticmethod
-    def _found_inf(scaler):
+    def _found_inf(scaler, *_args, **_kwargs):
         """Of each optimizer, in the order in which the program unscaled them."""
         return [(f"found_inf[{number}].{device}", tensor)
                 for number, state in enumerate(getattr(scaler, "_per_optimizer_states", {}).values())

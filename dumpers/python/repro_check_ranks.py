@@ -7,7 +7,7 @@ import sys
 import weakref
 
 import repro_check_attach as attach
-from repro_check_attach import guarded, leaves, put, tell, unread, unseen
+from repro_check_attach import guarded, leaves, tell, unread, unseen
 
 # By launchers: the variables that hold a process's rank, and how many there are.
 _LAUNCHED = (("RANK", "WORLD_SIZE"), ("SLURM_PROCID", "SLURM_NTASKS"),
@@ -26,16 +26,15 @@ def _launched_as():
 
 
 def on_distributed(module):
-    places = module, sys.modules[module.__package__]
-    tell(places, "init_process_group", lambda *_args, **_kwargs: attach.recording.ranks.joined(module))
+    tell(module, "init_process_group", lambda *_args, **_kwargs: attach.recording.ranks.joined(module))
     for name in ("new_group", "_new_group_with_tag", "split_group"):
         if hasattr(module, name):  # what ranks exchange is of a group: which there are is told when they have been made
-            tell(places, name, lambda *_args, **_kwargs: attach.recording.ranks.tell_groups(module))
+            tell(module, name, lambda *_args, **_kwargs: attach.recording.ranks.tell_groups(module))
     for name in ("all_gather_object", "gather_object", "broadcast_object_list", "scatter_object_list",
                  "send_object_list", "recv_object_list"):
         # They travel pickled, in memory of which nobody writes the end: bytes that say nothing of what is computed.
         if hasattr(module, name):
-            put(places, name, unread(getattr(module, name)))
+            unread(module, name)
 
 
 def on_pipeline(module):
@@ -43,24 +42,26 @@ def on_pipeline(module):
     for cls in (module._PipelineStageBase, module.PipelineStage):
         for name in ("_shape_inference", "_forward_metadata_inference", "_backward_metadata_inference"):
             if name in vars(cls):
-                setattr(cls, name, unread(getattr(cls, name)))
+                unread(cls, name)
 
 
 def on_wrapper(module):
     """That there are replicas is known where the wrapper is made: it may be that nobody calls it."""
-    tell((module.DistributedDataParallel,), "__init__",
+    tell(module.DistributedDataParallel, "__init__",
          lambda _, wrapper, *_args, **_kwargs: attach.recording.ranks.wraps(wrapper))
+
+
+_watched_tensors = []  # classes
 
 
 def on_dtensor(module):
     """Where tensors become parts of one that lies on several ranks, and where they are plain ones again."""
     cls = module.DTensor
-    if getattr(cls.from_local, "is_watched", False):  # under the module's other name
+    if cls in _watched_tensors:  # under the module's other name
         return
-    tell((cls,), "to_local", lambda _, tensor, *_args, **_kwargs: attach.recording.ranks.crosses("leaves", tensor))
-    tell((cls,), "from_local", lambda made, *_args, **_kwargs: attach.recording.ranks.crosses("enters", made))
-    cls.from_local.is_watched = True
-    cls.from_local = staticmethod(cls.from_local)
+    _watched_tensors.append(cls)
+    tell(cls, "to_local", lambda _, tensor, *_args, **_kwargs: attach.recording.ranks.crosses("leaves", tensor))
+    tell(cls, "from_local", lambda made, *_args, **_kwargs: attach.recording.ranks.crosses("enters", made))
 
 
 def on_fsdp(module):
@@ -69,7 +70,7 @@ def on_fsdp(module):
     def clipped(norm, _wrapper, max_norm, norm_type=2.0):
         attach.recording.optimizers.record_clipping(norm, max_norm, norm_type, [("all_ranks", 1.0)])
 
-    tell((module.FullyShardedDataParallel,), "clip_grad_norm_", clipped)
+    tell(module.FullyShardedDataParallel, "clip_grad_norm_", clipped)
 
 
 def _spec_of(tensor):

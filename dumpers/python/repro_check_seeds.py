@@ -5,7 +5,7 @@ import os
 import sys
 
 import repro_check_attach as attach
-from repro_check_attach import guarded
+from repro_check_attach import Instead, calling_frame, guarded, watch
 
 # What no seed pins, by module. What these ask each other for is theirs.
 _UNPINNED = {
@@ -35,7 +35,6 @@ def watched():
 
 def watch_program(recording):
     _note_settings(recording.torch, "manual_seed", "use_deterministic_algorithms", "set_num_threads")
-    recording.torch.random.manual_seed = recording.torch.manual_seed
     _note_settings(recording.torch.cuda, "manual_seed", "manual_seed_all")
     os.register_at_fork(after_in_child=guarded(_forked))
 
@@ -55,7 +54,7 @@ def _caller(frame):
 def _line_of_program(name):
     """Of the caller of what is counted, behind the modules that ask for others, and what it is then
     called; without a line where the caller is a library, which asks for reasons of its own."""
-    frame = sys._getframe(3)
+    frame = calling_frame()
     while frame is not None:
         file, asks = _caller(frame)
         if asks is None:
@@ -111,36 +110,37 @@ def _asked_by_forked():
 
 
 def _noting(module, name, note):
-    """A function of `module`, or of a class, of which each call is noted first: by its full name and its arguments."""
-    original, full = getattr(module, name), f"{module.__name__}.{name}"
+    """Has each call of a function of `module` noted first: by its full name and its arguments."""
+    full = f"{module.__name__}.{name}"
 
-    def call(*args, **kwargs):
-        note(full, args, kwargs)
-        return original(*args, **kwargs)
+    def before(*args, **kwargs):
+        if _counts:
+            note(full, args, kwargs)
 
-    call.__name__ = call.__qualname__ = name
-    call.__module__, call.__doc__ = getattr(module, "__module__", module.__name__), original.__doc__
-    return call
+    watch(module, name, guarded(before))
+
+
+_counts = True
+_counted = set()  # names of modules
 
 
 def _count_unpinned(module):
+    _counted.add(module.__name__)
     for name in _UNPINNED[module.__name__]:
-        setattr(module, name, _noting(module, name, _note_asked))
+        _noting(module, name, _note_asked)
 
 
 def count_here():
-    """Counts what no seed pins in a part of a process; what is returned ends that, with the modules as they were."""
-    kept = [(sys.modules[name], asked, getattr(sys.modules[name], asked))
-            for name, all_asked in _UNPINNED.items() if name in sys.modules for asked in all_asked]
-    for module in {id(module): module for module, _, _ in kept}.values():
-        _count_unpinned(module)
-    if hasattr(sys.modules.get("random"), "_urandom"):
-        kept.append((sys.modules["random"], "_urandom", sys.modules["random"]._urandom))
-        sys.modules["random"]._urandom = os.urandom
+    """Counts what no seed pins in a part of a process; what is returned ends that."""
+    global _counts
+    _counts = True
+    for name in _UNPINNED:
+        if name in sys.modules and name not in _counted:
+            _count_unpinned(sys.modules[name])
 
     def stop():
-        for module, name, original in kept:
-            setattr(module, name, original)
+        global _counts
+        _counts = False
 
     return stop
 
@@ -148,14 +148,14 @@ def count_here():
 def _note_settings(module, *names):
     """Has calls of functions of `module` that set something noted, with the line of the program."""
     for name in names:
-        setattr(module, name, _noting(module, name, guarded(_note_setting)))
+        _noting(module, name, _note_setting)
 
 
 def _note_setting(name, args, kwargs):
-    frame = sys._getframe(3)
-    while frame.f_code.co_filename.endswith("/torch/_dynamo/eval_frame.py"):  # which wraps what it must not compile
+    frame = calling_frame()
+    while frame and frame.f_code.co_filename.endswith("/torch/_dynamo/eval_frame.py"):  # wraps what it must not compile
         frame = frame.f_back
-    if "-packages/torch/" in frame.f_code.co_filename:  # a compiler has what it found set again
+    if frame and "-packages/torch/" in frame.f_code.co_filename:  # a compiler has what it found set again
         return
     while frame is not None and not _caller(frame)[0]:
         frame = frame.f_back
@@ -177,7 +177,7 @@ def _note_own_generator(_name, args, kwargs):
     given = [arg for arg in (*args[1:], *kwargs.values()) if arg is not None]
     name, line = _line_of_program(_OWN_GENERATOR)
     if line and given:
-        guarded(_keep_setting)(f"{name}.seed", given, {}, line)
+        _keep_setting(f"{name}.seed", given, {}, line)
     elif line:
         _count_asked(f"unpinned.{name}", line)
 
@@ -187,20 +187,13 @@ _ended_by = None  # what a process that multiprocessing started was ended by
 
 def on_process(module):
     """Who starts processes says what ended them, and no interpreter knows of it."""
-    cls = module.BaseProcess
-    original = cls.run
 
-    def run(process):
+    def ended(process, error):
         global _ended_by
-        try:
-            return original(process)
-        except BaseException as error:
-            if module.current_process() is process:
-                _ended_by = error
-            raise
+        if error is not None and module.current_process() is process:
+            _ended_by = error
 
-    run.__doc__ = original.__doc__
-    cls.run = run
+    watch(module.BaseProcess, "run", lambda process: process, None, ended)
 
 
 def _raised():
@@ -252,12 +245,16 @@ def _facts():
 
 
 def _on_random(module):
-    if hasattr(module, "_urandom"):
-        module._urandom = os.urandom
     if attach.plan["seed"] is not None:
         module.seed(attach.plan["seed"])
-    _note_settings(module, "seed")
-    module.Random.seed = _noting(module.Random, "seed", _note_own_generator)
+
+    def seeded(generator, *args, **kwargs):
+        if generator is not getattr(module, "_inst", None):
+            _note_own_generator("", (generator, *args), kwargs)
+        elif _counts:
+            _note_setting("random.seed", args, kwargs)
+
+    watch(module.Random, "seed", guarded(seeded))
 
 
 def _pin_entropy(module, seed):
@@ -276,15 +273,14 @@ def _on_numpy(module):
     if seed is not None:
         module.seed(seed)
         _pin_entropy(sys.modules.get(f"{module.__name__}.bit_generator"), seed)
-    original = module.default_rng
 
-    def default_rng(given=None):
-        if given is None:
-            _note_asked("numpy.random.default_rng", kind="unpinned" if seed is None else "pinned")
-        return original(seed if given is None else given)
+    def asked(*args, **kwargs):
+        if (*args, *kwargs.values(), None)[0] is not None:
+            return None
+        _note_asked("numpy.random.default_rng", kind="unpinned" if seed is None else "pinned")
+        return None if seed is None else Instead(((seed,), {}, None))
 
-    default_rng.__doc__ = original.__doc__
-    module.default_rng = default_rng
+    watch(module, "default_rng", guarded(asked))
     _note_settings(module, "seed")
     if attach.recording is not None and attach.recording.checkpoints is not None:
         attach.recording.checkpoints.watch_numpy(module)

@@ -144,7 +144,7 @@ def test_it_needs_nothing_but_what_every_system_has(wheel, tmp_path):
         assert " U fmt::" not in output("nm", "--demangle", "--quiet", library), library
     assert not [path for path in files if str(ROOT).encode() in path.read_bytes()]
     programs = [path for path in files if path.read_bytes().startswith(b"\x7fELF")]
-    assert {path.name for path in programs} == {"repro-check", "librepro_check_stub.so"}
+    assert {path.name for path in programs} == {"repro-check", "librepro_check_stub.so", "repro_check_hooks.so"}
     for program in programs:
         dynamic = output("readelf", "--wide", "--dynamic", program)
         assert set(re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic)) <= OF_EVERY_SYSTEM
