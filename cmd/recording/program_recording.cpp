@@ -65,6 +65,8 @@ std::optional<AttachedProcess> read_state(const fs::path& file) {
     process.rank = rank.get<std::uint32_t>();
     process.ranks = state.value("ranks", 0U);
     process.joins = state.value("joins", false);
+    process.attempt = state.value("attempt", std::uint64_t{0});
+    process.began = state.value("began", 0.0);
   }
   process.journal = fs::path(file).replace_extension();
   const fs::path journal = process.journal / journal::kJournalName;
@@ -154,6 +156,41 @@ const AttachedProcess* leading(const std::vector<AttachedProcess>& processes, pi
   return chosen;
 }
 
+/// Of a program that started its ranks several times those of one time: of the last restart that a
+/// launcher made, and else of the time with the most operators. Never rank 0 of one and rank 1 of
+/// another.
+std::vector<const AttachedProcess*> last_attempt(const std::vector<AttachedProcess>& processes) {
+  std::vector<const AttachedProcess*> joined;
+  for (const AttachedProcess& process : processes) {
+    if (process.recorded && process.rank && process.joins) joined.push_back(&process);
+  }
+  std::ranges::stable_sort(joined, {}, &AttachedProcess::began);
+  struct Attempt {
+    std::uint64_t operators = 0;
+    std::vector<const AttachedProcess*> ranks;
+  };
+  // By what the launcher said, and which time it was of each rank.
+  std::map<std::pair<std::uint64_t, std::size_t>, Attempt> attempts;
+  std::map<std::pair<std::uint64_t, std::uint32_t>, std::size_t> times;
+  for (const AttachedProcess* process : joined) {
+    const std::size_t time = times[{process->attempt, *process->rank}]++;
+    Attempt& attempt = attempts[{process->attempt, time}];
+    attempt.operators += process->operators;
+    attempt.ranks.push_back(process);
+  }
+  const auto is_before = [](const auto& one, const auto& other) {
+    return std::pair(one.first.first, one.second.operators) <
+           std::pair(other.first.first, other.second.operators);
+  };
+  const auto last = std::ranges::max_element(attempts, is_before);
+  if (attempts.size() > 1) {
+    log_warning(fmt::format("the ranks were started {} times: kept are those of restart {}",
+                            attempts.size(),
+                            last->first.first));
+  }
+  return last == attempts.end() ? std::vector<const AttachedProcess*>() : last->second.ranks;
+}
+
 /// A rank's own children have its variables as well: of several processes of one rank it is the one
 /// that joined a process group, and ran the most operators.
 /// @return by rank
@@ -162,8 +199,9 @@ std::vector<const AttachedProcess*> ranks_among(const std::vector<AttachedProces
     return std::pair(left.joins, left.operators) > std::pair(right.joins, right.operators);
   };
   std::map<std::uint32_t, const AttachedProcess*> by_rank;
+  for (const AttachedProcess* process : last_attempt(processes)) by_rank[*process->rank] = process;
   for (const AttachedProcess& process : processes) {
-    if (!process.recorded || !process.rank) continue;
+    if (!process.recorded || !process.rank || process.joins) continue;
     const AttachedProcess*& known = by_rank[*process.rank];
     if (known == nullptr || comes_before(process, *known)) known = &process;
   }

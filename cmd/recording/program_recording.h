@@ -27,6 +27,8 @@ struct AttachedProcess {
   std::optional<std::uint32_t> rank;  ///< where it is one of several
   std::uint32_t ranks = 0;            ///< how many these are
   bool joins = false;                 ///< a process group: not just launched as one of them
+  std::uint64_t attempt = 0;          ///< how often its launcher had started the ranks again
+  double began = 0;                   ///< in seconds
 };
 
 /// What a dump was made of.

@@ -19,6 +19,7 @@
 #include "core/tensor/tensor_record.h"
 #include "core/text/text.h"
 #include "core/trace/program_records.h"
+#include "core/trace/rank_facts.h"
 #include "core/trace/run_manifest.h"
 
 namespace repro_check::comparators {
@@ -149,7 +150,9 @@ std::vector<Difference> manifest_differences(const core::RunManifest& baseline,
   }
   add_named(baseline.settings, candidate.settings, &core::Setting::used, found);
   add_named(baseline.environment, candidate.environment, &core::EnvironmentFact::value, found);
-  std::erase_if(found, [](const Difference& one) { return one.pointer.starts_with(core::kSetAt); });
+  std::erase_if(found, [](const Difference& one) {
+    return one.pointer.starts_with(core::kSetAt) || one.pointer == core::kRaisedText;
+  });
   for (const configs::SettingChange& change :
        configs::recorded_changes(baseline.configuration, candidate.configuration)) {
     constexpr std::string_view kVariables = "/env/";

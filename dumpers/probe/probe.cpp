@@ -30,6 +30,7 @@
 
 #include "core/text/text.h"
 #include "core/trace/program_records.h"
+#include "core/trace/rank_facts.h"
 #include "core/trace/run_manifest.h"
 #include "dumpers/capture/engine/capture.h"
 #include "dumpers/capture/settings/determinism.h"
@@ -175,7 +176,14 @@ class Recording {
 
   /// Said in every report.
   void add_warning(std::string text) { manifest_.warnings.push_back(std::move(text)); }
-  void add_fact(core::EnvironmentFact fact) { manifest_.environment.push_back(std::move(fact)); }
+  /// Those of ranks are in the journal at once: a rank may be killed, and is one of several then.
+  void add_fact(core::EnvironmentFact fact) {
+    const bool is_of_rank = fact.name.starts_with("distributed.") &&
+                            !fact.name.starts_with(core::kUnwrapped) &&
+                            !fact.name.starts_with(core::kMesh);
+    manifest_.environment.push_back(std::move(fact));
+    if (is_of_rank && capture_) capture_->tell(manifest_);
+  }
 
   /// On the thread that trains. In steps that are not recorded the engine is off there.
   void begin_step(std::uint32_t step, bool of_ancestors = true) {
@@ -255,7 +263,8 @@ class Recording {
   }
 
   /// What the program has left them at: it may have set some by no function that is watched. Each
-  /// thread has a number of threads of its own, and a loader's sets the one that new ones begin with.
+  /// thread has a number of threads of its own, and a loader's sets the one that new ones begin
+  /// with.
   void settle_settings() {
     for (const core::EnvironmentFact& fact : capture::read_settings()) {
       if (fact.name.starts_with("threads.")) continue;

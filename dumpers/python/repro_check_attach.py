@@ -7,6 +7,7 @@ Imports nothing that the interpreter has not got by itself, before the program d
 import _thread
 import os
 import sys
+import time
 
 import repro_check_hooks as hooks
 import repro_check_kit
@@ -92,6 +93,8 @@ _WATCHED = {
     "torch.distributed._tensor.api": ("ranks", "on_dtensor"),
     "torch.distributed.fsdp.fully_sharded_data_parallel": ("ranks", "on_fsdp"),
     "torch.distributed.pipelining.stage": ("ranks", "on_pipeline"),
+    "torch.distributed.algorithms.join": ("ranks", "on_join"),
+    "torch.distributed.algorithms.model_averaging.averagers": ("ranks", "on_averagers"),
     "multiprocessing.process": ("seeds", "on_process"),
     "triton.runtime.jit": ("kernels", "on_triton"),
     "triton.runtime.autotuner": ("kernels", "on_autotuner"),
@@ -451,6 +454,7 @@ class _Recording:
     def begin(self):
         self.directory = os.path.join(plan["directory"], str(self.process))
         self.failure = None
+        self.began = time.time()
         self.ended = False
         self.stop_counting = bool  # which does nothing; begin_here() counts for a part of the process alone
         self.ranks.begin()
@@ -540,6 +544,7 @@ class _Recording:
         rank, ranks = self.ranks.rank or (None, None)
         state = {"process": self.process, "parent": os.getppid(), "failure": self.failure,
                  "ended": self.ended, "notes": _notes, "joins": self.ranks.joins, "worker": self.worker,
+                 "attempt": self.ranks.attempt, "began": self.began,
                  "rank": rank, "ranks": ranks,
                  "operators": 0 if self.failure else self.probe.repro_check_operators()}
         path = self.directory + ".json"
@@ -557,6 +562,7 @@ class _Recording:
         self.ended = True
         if self.failure is None:
             guarded(self._settle_roots)()
+            guarded(self.optimizers.tell_untrained)()
             for name, text in guarded(self.seeds.take_facts)() or ():
                 self.probe.repro_check_fact(name.encode(), text.encode(errors="replace"))
             why = self.unlocked.repro_check_end()

@@ -3,7 +3,7 @@
 import _thread
 import weakref
 
-from repro_check_attach import Instead, guarded, hooks, is_tensor, leaves, tell, watch
+from repro_check_attach import Instead, guarded, hooks, is_tensor, leaves, tell, unseen, watch
 from repro_check_ranks import axes_of, held_here
 
 # Optimizers of which each rank keeps the state of other parameters.
@@ -40,6 +40,12 @@ class Optimizers:
         self._stepping = _thread._local()  # on each thread, optimizers that make a step, the outer ones first
         self._placed = {}  # by id, parameters that it has named by their place, as no module had named them
         self._inner_state = {}  # id of an optimizer -> what the step of another one inside of its own left
+        self.steps = 0  # that were made of the program
+        self._known = weakref.WeakSet()  # optimizers
+        # Parameters that have a gradient and are in no optimizer: id -> weak reference, name, sum of its elements, how
+        # often it had one.
+        self._untrained = {}
+        self._trained = set()  # ids of those that were thought to be such, and are not
         self._leaders = {}  # by lane: the optimizer that has the most parameters there (weak), and how many
 
     def watch(self):
@@ -69,6 +75,7 @@ class Optimizers:
     def _lead(self, optimizer):
         """Whether this one counts the steps of the lane that it is in: those that are there before it are asked first.
         @return the lane, or nothing"""
+        self._known.add(optimizer)
         lane = self._recording.probe.repro_check_lane().decode()
         leader, size = self._leaders.get(lane, (lambda: None, 0))
         if leader() is not optimizer:
@@ -168,8 +175,47 @@ class Optimizers:
     def _count_step(self, optimizer):
         lane = self._lead(optimizer)
         if lane:
+            self.steps += 1
+            if self.steps & (self.steps - 1) == 0:  # ever more seldom
+                guarded(self._look_for_untrained)()
             self._recording.ranks.expects()
             self._recording.probe.repro_check_step(self._leads_all_of(lane, optimizer))
+
+    def _look_for_untrained(self):
+        """Parameters of modules that train which have gradients, and which no optimizer has and nobody else moves."""
+        cuda = self._recording.torch.cuda
+        if cuda.is_initialized() and cuda.is_current_stream_capturing():
+            return
+        owned = {id(tensor) for optimizer in list(self._known) for _, tensor in self.parameters(optimizer)}
+        self._trained.update(owned)
+        for reference in list(self._recording.kept.values()):
+            module = reference()
+            tensors = module._parameters.values() if module is not None and module.training else ()
+            for tensor in tensors:
+                key = id(tensor)
+                is_named = tensor is not None and key in self._recording.names and key not in self._trained
+                if is_named and tensor.requires_grad and tensor.grad is not None:
+                    self._look_at(key, tensor)
+        for key in self._trained.intersection(self._untrained):
+            del self._untrained[key]
+
+    def _look_at(self, key, tensor):
+        with unseen():
+            _, value = held_here("", tensor.detach())
+            _, gradient = held_here("", tensor.grad.detach())
+            value = float(value.sum(dtype=self._recording.torch.float64))
+            has_gradient = bool(gradient.any())
+        known = self._untrained.setdefault(key, [weakref.ref(tensor), self._recording.names[key], value, 0])
+        if known[0]() is not tensor or known[2] != value:
+            self._trained.add(key)
+        known[3] += has_gradient
+
+    def tell_untrained(self):
+        """Those that had a gradient more than once, and are as they were."""
+        guarded(self._look_for_untrained)()
+        for _, name, _, times in self._untrained.values():
+            if times > 1:
+                self._recording.probe.repro_check_fact(f"untrained.{name}".encode(), b"")
 
     @staticmethod
     def parameters(optimizer):

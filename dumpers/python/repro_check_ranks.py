@@ -73,6 +73,18 @@ def on_fsdp(module):
     tell(module.FullyShardedDataParallel, "clip_grad_norm_", clipped)
 
 
+def on_join(module):
+    """Behind a context of join() the ranks may have made other numbers of steps."""
+    tell(module.Join, "__exit__",
+         before=lambda _join, kind, *_error: kind is None and attach.recording.ranks.leaves_join())
+
+
+def on_averagers(module):
+    """Parameters are averaged now and then, and gradients need not be reduced."""
+    tell(module.ModelAverager, "__init__",
+         lambda _, averager, *_args, **_kwargs: attach.recording.ranks.averages(averager))
+
+
 def _spec_of(tensor):
     """How a DTensor lies on its ranks; None of another tensor."""
     return getattr(tensor, "_spec", None) if hasattr(tensor, "_local_tensor") else None
@@ -137,14 +149,19 @@ class Ranks:
 
     def begin(self):
         self.rank = _launched_as()
+        restarts = os.environ.get("TORCHELASTIC_RESTART_COUNT", "")
+        self.attempt = int(restarts) if restarts.isdigit() else 0
         self.joins = False  # a process group, not just launched as one of several
         self.enters = False  # the first forward pass of a step, or of a model, is to come, of one of several replicas
         self._groups = {}  # of ranks: address -> name
+        self._meshes = {}  # ranks of a mesh, as text
         self._holders = {}  # of a DTensor: mesh, placements -> ranks that hold the same
         self._wrapped = []  # weak references to modules that are replicated
         self._replicas = None  # the ranks on which they are, where all wrappers have the same
         self._replicated = set()  # ids of parameters that a wrapper keeps alike
         self._told_of = weakref.WeakSet()  # optimizers, of whose others has been told
+        self._joined = 0  # contexts of join() that were left
+        self._averages = False
         self._through = False  # the forward pass that begins came through its wrapper
 
     def expects(self):
@@ -156,12 +173,25 @@ class Ranks:
         ranks = distributed.get_world_size()
         if ranks < 2 or self._recording.failure is not None:
             return
+        if distributed.get_backend() == "fake":  # one process stands for all: there are no others to wait for
+            self._tell("simulated", str(ranks))
+            return
         self.rank = distributed.get_rank(), ranks
         self.joins = self.enters = True
         for name, value in (("rank", self.rank[0]), ("ranks", ranks), ("backend", distributed.get_backend())):
             self._tell(name, str(value))
         self._recording.write_state()
         self.tell_groups(distributed)
+
+    def leaves_join(self):
+        if self.joins and not self._recording.ended:
+            self._tell(f"joined.{self._joined}", str(self._recording.optimizers.steps))
+            self._joined += 1
+
+    def averages(self, averager):
+        if not (self._averages or self._recording.ended):
+            self._averages = True
+            self._tell("averager", type(averager).__name__)
 
     def tell_groups(self, distributed):
         """Those that are not known yet, by name and ranks."""
@@ -215,6 +245,17 @@ class Ranks:
         place = guarded(_place_of)(tensor)
         if place:
             self._recording.probe.repro_check_fact(f"placement.{name}".encode(), place.encode())
+            ranks = self._mesh_of(tensor)
+            if self.rank and ranks.count(",") + 1 < self.rank[1]:
+                self._tell(f"mesh.{name}", ranks)
+
+    def _mesh_of(self, tensor):
+        """The ranks that share a DTensor, in order."""
+        mesh = tensor._spec.mesh
+        if mesh not in self._meshes:
+            with unseen():
+                self._meshes[mesh] = ",".join(map(str, sorted(mesh.mesh.flatten().tolist())))
+        return self._meshes[mesh]
 
     def wraps(self, wrapper):
         if self._recording.ended or any(wrapped() is wrapper.module for wrapped in self._wrapped):

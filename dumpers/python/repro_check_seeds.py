@@ -197,18 +197,19 @@ def on_process(module):
 
 
 def _raised():
-    """The exception that ends this process, and the last line of the program that it came through; None where it ends
-    by none. An exit that is made of an exception, as torch.multiprocessing does, is that one."""
+    """The exception that ends this process with the last line of the program that it came through, and the first line
+    of its text; None where it ends by none. An exit that is made of an exception, as torch.multiprocessing does, is that one."""
     error = _ended_by or getattr(sys, "last_value", None)
     if isinstance(error, SystemExit):
         error = error.__context__ if error.code else None
     if error is None:
         return None
+    lines = str(error).strip().splitlines()
     place, trace = "", error.__traceback__
     while trace is not None:
         file = _caller(trace.tb_frame)[0]
         place, trace = f" at {file}:{trace.tb_lineno}" if file else place, trace.tb_next
-    return type(error).__name__ + place
+    return type(error).__name__ + place, lines[0][:500] if lines else ""
 
 
 def take_facts():
@@ -233,7 +234,7 @@ def _facts():
     is_own_process = os.environ.get(attach.PLAN_VARIABLE)  # else both recordings may be of one
     raised = is_own_process and _raised()
     if raised:
-        yield "process.ended_by", raised
+        yield from zip(("process.ended_by", "process.ended_text"), raised)
     if is_own_process and sys.flags.hash_randomization and os.environ.get("PYTHONHASHSEED", "random") == "random":
         yield "unpinned.hash", "of strings, and with it the order of sets: PYTHONHASHSEED is not set"
     for name, (count, (first, line), (last, last_line)) in _set_by_program.items():

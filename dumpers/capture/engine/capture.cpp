@@ -594,6 +594,11 @@ std::uint32_t Capture::step() const {
   return lane == nullptr ? step_.load() : lane->step();
 }
 
+void Capture::tell(const core::RunManifest& manifest) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  sink_->begin(manifest);
+}
+
 void Capture::forget_contents() {
   const std::lock_guard<std::mutex> lock(mutex_);
   tensors_.storages().forget_contents();

@@ -224,6 +224,9 @@ class Capture : core::Pinned {
   /// Runs the operator, recording it and changing what the options ask for. Called by the fallback.
   void intercept(const Call& call);
 
+  /// Tells the sink more of the recording than it was told when that began.
+  void tell(const core::RunManifest& manifest);
+
   /// Interception on the calling thread, and the threads that inherit its state, while alive.
   class Scope : core::Pinned {
    public:
