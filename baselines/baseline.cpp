@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -819,6 +820,48 @@ Baseline summarise(const core::DumpSource& dump,
   return baseline;
 }
 
+namespace {
+
+/// Of the modules of other ranks than the one that leads: `rank-1/encoder`.
+constexpr std::string_view kRankPrefix = "rank-";
+
+std::uint32_t rank_of_module(std::string_view path) {
+  if (!path.starts_with(kRankPrefix)) return 0;
+  const std::string_view digits = path.substr(kRankPrefix.size());
+  return core::parse_number<std::uint32_t>(digits.substr(0, digits.find('/'))).value_or(0);
+}
+
+std::string at_rank(const std::string& line, std::uint32_t rank) {
+  AcceptedOp op = op_of(line);
+  op.record.rank = rank;
+  return to_line(op.record, op.scalars);
+}
+
+}  // namespace
+
+Baseline with_rank(Baseline baseline, const Baseline& other, std::uint32_t rank) {
+  for (const std::string& line : other.ops) baseline.ops.push_back(at_rank(line, rank));
+  baseline.operators += other.operators;
+  return baseline;
+}
+
+std::vector<std::uint32_t> ranks_in(const Baseline& baseline) {
+  std::set<std::uint32_t> ranks;
+  for (const std::string& line : baseline.ops) ranks.insert(op_of(line).record.rank);
+  for (const AcceptedModule& module : baseline.modules) ranks.insert(rank_of_module(module.path));
+  return {ranks.begin(), ranks.end()};
+}
+
+Baseline of_rank(Baseline baseline, std::uint32_t rank) {
+  std::erase_if(baseline.ops,
+                [&](const std::string& line) { return op_of(line).record.rank != rank; });
+  for (std::string& line : baseline.ops) {
+    if (rank != 0) line = at_rank(line, 0);
+  }
+  baseline.operators = baseline.ops.size();
+  return baseline;
+}
+
 Baseline fold(Baseline baseline) {
   fold_tensors(baseline);
   return baseline.ops.size() <= kMostLines ? baseline : fold_operators(std::move(baseline));
@@ -829,8 +872,9 @@ Baseline fold_operators(Baseline baseline) {
   for (const std::string& line : baseline.ops) {
     const core::OpRecord record = op_of(line).record;
     // A path no module has: baselines made before returned values were recorded keep their modules.
-    auto& [operators, lines] =
-        modules[core::is_returned(record) ? record.op->name : record.site->module_path];
+    std::string path = core::is_returned(record) ? record.op->name : record.site->module_path;
+    if (record.rank != 0) path = fmt::format("{}{}/{}", kRankPrefix, record.rank, path);
+    auto& [operators, lines] = modules[path];
     ++operators;
     lines += line + '\n';
   }

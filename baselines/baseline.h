@@ -183,6 +183,17 @@ Baseline summarise(const core::DumpSource& dump,
                    const std::string& gate,
                    const std::string& policy);
 
+/// Adds the operators of one more rank of the same run, which has this number.
+/// @param other  not folded, like `baseline`
+Baseline with_rank(Baseline baseline, const Baseline& other, std::uint32_t rank);
+
+/// The ranks that it tells the operators of, ascending: the one that leads is 0.
+std::vector<std::uint32_t> ranks_in(const Baseline& baseline);
+
+/// What it tells of one of them.
+/// @param baseline  not folded
+Baseline of_rank(Baseline baseline, std::uint32_t rank);
+
 /// Puts a line a module in place of a line an operator, where there are more than kMostLines; the
 /// same of the tensors of a kind.
 Baseline fold(Baseline baseline);

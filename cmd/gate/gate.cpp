@@ -87,6 +87,8 @@ struct Results {
   const core::DumpSource& dump;
   const Baseline& now;     ///< a line an operator
   const Baseline& folded;  ///< as it would be written
+  /// Where the program ran on several: the dumps of its ranks, the one that leads first.
+  const std::vector<store::RankDump>& ranks;
 };
 
 struct Candidate {
@@ -181,14 +183,15 @@ void say_missing(const GateCase& gate,
 
 Report compare_lines(const GateCase& gate,
                      const Candidate& accepted,
-                     const core::DumpSource& dump) {
+                     const core::DumpSource& dump,
+                     const std::filesystem::path& place) {
   baselines::AcceptedSource source(accepted.baseline, accepted.file.string(), dump);
   comparators::CompareOptions options = gate.options;
   options.paired = [&](auto candidate_of) { source.take_partners(candidate_of); };
   Report report = comparators::compare(source, dump, options);
   report.runs.front().name = "accepted";
   report.runs.front().location = accepted.file.string();
-  report.runs.at(1).location = gate.dumps.front().string();
+  report.runs.at(1).location = place.string();
   if (report.status == Status::kNotComparable) {
     report.mend =
         "this policy needs the accepted values: keep the dumps, and set "
@@ -260,6 +263,32 @@ std::optional<std::filesystem::path> stored_dump(const GateCase& gate,
   return std::nullopt;
 }
 
+/// The first rank that gave something else than was accepted of it: the one that leads where that
+/// is not known.
+std::size_t place_of_difference(const Candidate& accepted, const Results& results) {
+  if (!accepted.baseline.modules.empty()) return 0;
+  for (std::size_t i = 0; i < results.ranks.size(); ++i) {
+    const std::uint32_t number = i == 0 ? 0 : results.ranks[i].rank;
+    const Baseline was = baselines::of_rank(accepted.baseline, number);
+    if (!baselines::same_results(was, baselines::of_rank(results.now, number))) return i;
+  }
+  return 0;
+}
+
+Report compare_rank(const GateCase& gate,
+                    const Candidate& accepted,
+                    const Results& results,
+                    std::size_t place) {
+  if (results.ranks.size() < 2) {
+    return compare_lines(gate, accepted, results.dump, gate.dumps.front());
+  }
+  const store::RankDump& rank = results.ranks[place];
+  const Candidate own{accepted.file,
+                      baselines::of_rank(accepted.baseline, place == 0 ? 0 : rank.rank)};
+  const auto dump = open_own(rank.path, gate.references);
+  return compare_lines(gate, own, *dump, rank.path);
+}
+
 /// What exactly differs from the baseline, where something does.
 Report find_difference(const GateCase& gate,
                        const Candidate& accepted,
@@ -269,11 +298,13 @@ Report find_difference(const GateCase& gate,
   const bool has_same_weights =
       baselines::weight_changes(accepted.baseline, results.folded).empty();
   Report report;
-  if (const auto stored = stored_dump(gate, accepted.baseline, outcome)) {
+  const std::size_t place = place_of_difference(accepted, results);
+  const auto stored = place == 0 ? stored_dump(gate, accepted.baseline, outcome) : std::nullopt;
+  if (stored) {
     report = judge(
         *stored, store::leading_dump(gate.dumps.front()), gate.options, {false, gate.references});
   } else if (accepted.baseline.modules.empty()) {
-    report = compare_lines(gate, accepted, results.dump);
+    report = compare_rank(gate, accepted, results, place);
   } else {
     report = compare_modules(
         gate, accepted, baselines::fold_operators(results.now), has_same_weights, on_runs);
@@ -300,6 +331,12 @@ bool compare_with(const GateCase& gate,
     outcome.notes.emplace_back(
         "what the model returns was not recorded when the baseline was accepted, so it was not "
         "compared with it: accept again to keep it");
+  }
+  if (results.ranks.size() > 1 && baselines::ranks_in(accepted.baseline).size() < 2) {
+    shown = baselines::of_rank(std::move(shown), 0);
+    outcome.notes.push_back(fmt::format(
+        "the baseline holds what rank {} computes alone: accept again to keep it of all",
+        results.ranks.front().rank));
   }
   if (is_folded) shown = baselines::fold_operators(std::move(shown));
   outcome.file = accepted.file.string();
@@ -419,18 +456,22 @@ void judge_whole(const GateCase& gate, std::vector<Report>& reports, GateOutcome
   put_worst_first(reports);
   Report& lead = reports.front();
   outcome.runs_agree = worst_exit(reports) == core::ExitCode::kReproducible;
-  if (lead.ranks.size() > 1) {
-    outcome.notes.push_back(fmt::format(
-        "the runs were compared rank by rank; the baseline is of rank {}", lead.ranks.front()));
-  }
 
   std::optional<Baseline> folded;
   if (platform) {
     const std::string policy(configs::name_of(gate.options.spec.policy.kind));
-    const Baseline now = baselines::summarise(*dump, *platform, gate.spec.baselines.name, policy);
+    Baseline now = baselines::summarise(*dump, *platform, gate.spec.baselines.name, policy);
+    const auto ranks = store::rank_dumps(gate.dumps.front());
+    for (std::size_t i = 1; i < ranks.size(); ++i) {
+      const auto other = open_own(ranks[i].path, gate.references);
+      now = baselines::with_rank(
+          std::move(now),
+          baselines::summarise(*other, *platform, gate.spec.baselines.name, policy),
+          ranks[i].rank);
+    }
     folded = baselines::fold(now);
     if (outcome.runs_agree) {
-      ask_baseline(gate, {*dump, now, *folded}, lead, outcome);
+      ask_baseline(gate, {*dump, now, *folded, ranks}, lead, outcome);
       expectations.excuse(lead);
       note_orphans(gate, lead, outcome);
     }
