@@ -2,7 +2,8 @@
 // repro-check-rank-dumps DIRECTORY RANKS STEPS TENSORS [RANK STEP KIND]: makes the dump of a
 // training on RANKS ranks that never ran: TENSORS tensors a step (of each parameter its gradient,
 // two of the optimizer's, and itself), with the same digests on every rank. With KIND, one of grad,
-// state and param, one tensor of RANK has another digest at STEP.
+// state and param, one tensor of RANK has another digest at STEP; with own, one parameter is each
+// rank's own, of which no wrapper makes replicas. Dumps of one DIRECTORY are of one run.
 #include "dumpers/store/directory/rank_dumps.h"
 
 #include <fmt/format.h>
@@ -12,6 +13,7 @@
 #include <exception>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -49,7 +51,8 @@ class RankRecording {
                 std::uint32_t rank,
                 const Training& training,
                 const Fault* fault)
-      : writer_(dump, {.browse = store::DumpWriterOptions::Browse::kNever}),
+      : run_id_(run_of(dump.parent_path().filename().string())),
+        writer_(dump, {.browse = store::DumpWriterOptions::Browse::kNever}),
         rank_(rank),
         training_(training),
         fault_(fault) {}
@@ -70,6 +73,11 @@ class RankRecording {
     }
     core::RunManifest manifest;
     manifest.model_method = core::kProgramMethod;
+    manifest.run_id = run_id_;
+    if (has_own()) {
+      manifest.environment.push_back(
+          {fmt::format("{}layers.{}.weight", core::kUnwrapped, training_.parameters / 2), ""});
+    }
     manifest.environment = {{std::string(core::kRank), std::to_string(rank_)},
                             {std::string(core::kRanks), std::to_string(training_.ranks)},
                             {std::string(core::kReplicaWrapper), "DistributedDataParallel"}};
@@ -81,6 +89,12 @@ class RankRecording {
   }
 
  private:
+  static std::string run_of(const std::string& name) {
+    return core::to_hex(core::digest_leaf(std::as_bytes(std::span(name))));
+  }
+
+  [[nodiscard]] bool has_own() const { return fault_ != nullptr && fault_->kind == "own"; }
+
   void begin(const std::shared_ptr<const core::OperatorInfo>& op, std::uint32_t step) {
     record_.op = op;
     record_.step = step;
@@ -104,6 +118,7 @@ class RankRecording {
     tensor.strides = {1};
     tensor.device = "cpu";
     tensor.state = core::ContentState::kHashed;
+    if (has_own() && parameter == training_.parameters / 2) salt += 100 + rank_;
     tensor.digest = {salt + 1,
                      (std::uint64_t{record_.step} << 32U) + 2 * parameter + (nudged ? 1 : 0)};
     tensor.role = core::TensorRole::kOutput;
@@ -121,6 +136,7 @@ class RankRecording {
 
   const std::shared_ptr<const core::OperatorInfo> replica_ = operator_called(core::kReplicaRecord);
   const std::shared_ptr<const core::OperatorInfo> stepped_ = operator_called(core::kStepRecord);
+  std::string run_id_;
   store::DumpWriter writer_;
   std::uint32_t rank_;
   const Training& training_;

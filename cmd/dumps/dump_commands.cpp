@@ -21,9 +21,11 @@
 #include "cmd/render/json/say.h"
 #include "cmd/render/text.h"
 #include "cmd/render/words.h"
+#include "cmd/reports/rank_pairs.h"
 #include "cmd/reports/verdict.h"
 #include "cmd/terminal/output.h"
 #include "cmd/terminal/signals.h"
+#include "comparators/ranks/ranks.h"
 #include "core/error.h"
 #include "core/trace/dump.h"
 #include "dumpers/store/directory/dump_directory.h"
@@ -262,17 +264,21 @@ std::pair<const char*, const char*> words_for(ErrorKind kind) {
   return {"not_checked", "NOT CHECKED"};
 }
 
+Json verified_json(const std::string& dump) {
+  return {{"dump", dump},
+          {"status", "verified"},
+          {"contents", 0},
+          {"bytes", 0},
+          {"partial", nullptr},
+          {"reference", nullptr},
+          {"message", nullptr},
+          {"hint", nullptr}};
+}
+
 Verified verify(const std::string& dump, const References& references, Progress& progress) {
   Verified result;
   result.word = "VERIFIED";
-  result.document = {{"dump", dump},
-                     {"status", "verified"},
-                     {"contents", 0},
-                     {"bytes", 0},
-                     {"partial", nullptr},
-                     {"reference", nullptr},
-                     {"message", nullptr},
-                     {"hint", nullptr}};
+  result.document = verified_json(dump);
   try {
     check(dump, references, progress, result);
   } catch (const core::Error& error) {
@@ -314,6 +320,33 @@ std::vector<std::string> with_ranks(const std::vector<std::string>& dumps) {
   return all;
 }
 
+/// That ranks of a program left no dump there; empty where none is missing.
+std::optional<Verified> missing_ranks(const std::string& dump) {
+  const auto there = store::rank_dumps(dump);
+  if (there.empty()) return std::nullopt;
+  std::uint32_t expected = 0;
+  Verified result;
+  result.code = core::ExitCode::kDumpUnusable;
+  result.document = verified_json(dump);
+  try {
+    expected = expected_ranks(dump);
+  } catch (const core::Error& error) {
+    std::tie(result.document["status"], result.word) = words_for(error.kind());
+    result.document["message"] = error.what();
+    return result;
+  }
+  comparators::RankList missing;
+  for (std::uint32_t rank = 0, next = 0; rank < expected; ++rank) {
+    while (next < there.size() && there[next].rank < rank) ++next;
+    if (next == there.size() || there[next].rank != rank) missing.push_back(rank);
+  }
+  if (missing.empty()) return std::nullopt;
+  std::tie(result.document["status"], result.word) = words_for(ErrorKind::kDumpIncomplete);
+  result.document["message"] = fmt::format(
+      "{}: {} of {} left no dump there", dump, comparators::text_of_ranks(missing), expected);
+  return result;
+}
+
 class VerifyCommand final : public Command {
  public:
   VerifyCommand()
@@ -336,6 +369,13 @@ class VerifyCommand final : public Command {
       code = worse(code, result.code);
       text += text_of(result);
       document["dumps"].push_back(result.document);
+    }
+    for (const std::string& dump : dumps_) {
+      const auto missing = missing_ranks(dump);
+      if (!missing) continue;
+      code = worse(code, missing->code);
+      text += text_of(*missing);
+      document["dumps"].push_back(missing->document);
     }
     const bool is_terminal = stdout_is_terminal();
     write_stdout(format_ == "json" ? to_document(cleaned(document), is_terminal)

@@ -18,6 +18,7 @@
 #include "cmd/inspect/inspect_tensor.h"
 #include "cmd/render/text.h"
 #include "cmd/render/words.h"
+#include "cmd/reports/rank_pairs.h"
 #include "core/trace/dataflow.h"
 #include "core/trace/dump.h"
 #include "core/trace/op_record.h"
@@ -408,7 +409,7 @@ RanksView ranks_view(const std::filesystem::path& place,
     }
     document["ranks"].push_back(std::move(row));
   }
-  const std::uint32_t expected = store::read_rank_count(place);
+  const std::uint32_t expected = expected_ranks(place);
   if (expected > ranks.size()) document["expected"] = expected;
   if (is_json(form)) {
     view.text = print_document(document, form);

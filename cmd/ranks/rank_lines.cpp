@@ -54,6 +54,8 @@ struct Told {
 
 struct RankLine {
   RankRead rank;  ///< but for its roots, and what a rank begins with
+  std::vector<std::string> unwrapped;
+  std::vector<std::string> exchanged;
   std::vector<RootColumn> columns;
   Told<ReplicaItems> beginning;
   Told<ReplicaItems> gradients;
@@ -69,6 +71,7 @@ struct RootLine {
   core::Digest root;
   ReplicaItems items;
   std::optional<ReplicaItems> reduction;  ///< of gradients, where it was looked for
+  std::optional<ReplicaItems> unclipped;
 };
 
 }  // namespace
@@ -109,7 +112,7 @@ void describe(auto f, Of<decltype(f), comparators::ExchangeKind>& it) {
 DESCRIBE(comparators::RankGroup, MEMBER(name) MEMBER(ranks))
 DESCRIBE(comparators::ExchangeKey,
          MEMBER(kind) MEMBER(group) SOMETIMES(from) SOMETIMES(to) SOMETIMES(tag))
-DESCRIBE(comparators::CallChain, MEMBER(count) MEMBER(blocks))
+DESCRIBE(comparators::CallChain, MEMBER(count) MEMBER(blocks) SOMETIMES(contents))
 DESCRIBE(ChainColumn, SOMETIMES(key) SOMETIMES(as_rank) SOMETIMES(as_column) MEMBER(chain))
 DESCRIBE(comparators::CollectiveCall,
          MEMBER(op) MEMBER(type) MEMBER(tensors) MEMBER(dtypes) MEMBER(sizes) MEMBER(root)
@@ -119,7 +122,7 @@ DESCRIBE(comparators::NormPart, MEMBER(place) MEMBER(names) MEMBER(squares))
 DESCRIBE(ClippedNorm,
          MEMBER(step) MEMBER(norm) MEMBER(is_l2) MEMBER(elements) MEMBER(epsilon)
              SOMETIMES(why_open) MEMBER(parts))
-DESCRIBE(RootLine, MEMBER(root) MEMBER(items) SOMETIMES(reduction))
+DESCRIBE(RootLine, MEMBER(root) MEMBER(items) SOMETIMES(reduction) SOMETIMES(unclipped))
 
 constexpr std::string_view stage_name(comparators::NanStage stage) noexcept {
   constexpr std::array<std::string_view, 3> kNames{"read", "loss", "parameters"};
@@ -133,11 +136,20 @@ DESCRIBE(comparators::NanValue, MEMBER(step) MEMBER(stage) MEMBER(op) MEMBER(nam
 DESCRIBE(comparators::DataFinding, MEMBER(what) MEMBER(advice))
 DESCRIBE(comparators::LoaderRead,
          MEMBER(loader) MEMBER(name) MEMBER(trains) MEMBER(batches) MEMBER(samples) MEMBER(distinct)
-             MEMBER(contents) MEMBER(first_batch) SOMETIMES(numbers))
+             MEMBER(contents) MEMBER(first_batch) SOMETIMES(numbers) SOMETIMES(digests)
+                 MEMBER(is_whole))
 DESCRIBE(comparators::RankData, SOMETIMES(findings) SOMETIMES(loaders))
+
+void describe(auto f, Of<decltype(f), comparators::StillReason>& it) {
+  f.word(it, comparators::kLastStillReason, comparators::still_reason_name);
+}
+DESCRIBE(comparators::StillParameter, MEMBER(name) MEMBER(reason))
 
 void describe(auto f, Of<decltype(f), RankLine>& it) {
   describe(f, it.rank.state);
+  f SOMETIMES(unwrapped) SOMETIMES(exchanged) NAMED("run_id", rank.run_id)
+      NAMED("attempt", rank.attempt) NAMED("only", rank.only) NAMED("averages", rank.averages)
+          NAMED("joined", rank.joined) NAMED("still", rank.roots.still);
   f NAMED("ranks", rank.ranks) NAMED("wrapped", rank.replicas.declared)
       NAMED("has_wrapper", rank.has_wrapper) NAMED("replicas", rank.replicas.ranks) NAMED(
           "exchanges_behind", rank.roots.exchanges_behind)
@@ -191,6 +203,8 @@ class LineWriter {
     line.rank = rank;
     line.past_wrapper.assign(rank.roots.past_wrapper.begin(), rank.roots.past_wrapper.end());
     line.peers.assign(rank.roots.peers.begin(), rank.roots.peers.end());
+    line.unwrapped.assign(rank.replicas.unwrapped.begin(), rank.replicas.unwrapped.end());
+    line.exchanged.assign(rank.roots.exchanged.begin(), rank.roots.exchanged.end());
     const std::uint32_t number = rank.state.recording.rank;
     for (const auto& [key, chain] : rank.roots.exchanges.chains) {
       line.exchanges.push_back(column_of(number, line.exchanges.size(), {key, 0, 0, chain}));
@@ -239,6 +253,7 @@ class LineReader {
       describe(reader, line);
       into.items.emplace(line.root, std::move(line.items));
       if (line.reduction) into.reductions.emplace(line.root, *std::move(line.reduction));
+      if (line.unclipped) into.unclipped.emplace(line.root, *std::move(line.unclipped));
     } else if (type == "calls") {
       describe(reader, into.told.emplace_back());
     } else if (type == "set_aside") {
@@ -259,6 +274,8 @@ class LineReader {
     rank.roots.norms = norms_.hear(number, std::move(line.norms));
     rank.roots.past_wrapper.insert(line.past_wrapper.begin(), line.past_wrapper.end());
     rank.roots.peers.insert(line.peers.begin(), line.peers.end());
+    rank.replicas.unwrapped.insert(line.unwrapped.begin(), line.unwrapped.end());
+    rank.roots.exchanged.insert(line.exchanged.begin(), line.exchanged.end());
     for (std::size_t i = 0; i < line.exchanges.size(); ++i) {
       ChainColumn& column = line.exchanges[i];
       if (!column.key) column = chains_.at({column.as_rank, column.as_column});
@@ -311,10 +328,12 @@ std::vector<Json> lines_of(const RankReads& reads) {
   LineWriter writer;
   for (const RankRead& rank : reads.ranks) lines.push_back(typed("rank", writer.line_of(rank)));
   for (const auto& [root, items] : reads.items) {
-    const auto reduction = reads.reductions.find(root);
-    const bool is_known = reduction != reads.reductions.end();
-    lines.push_back(typed(
-        "root", RootLine{root, items, is_known ? std::optional(reduction->second) : std::nullopt}));
+    const auto told = [root = root](const std::map<core::Digest, ReplicaItems>& of) {
+      const auto found = of.find(root);
+      return found == of.end() ? std::nullopt : std::optional(found->second);
+    };
+    lines.push_back(
+        typed("root", RootLine{root, items, told(reads.reductions), told(reads.unclipped)}));
   }
   for (const comparators::ToldCalls& told : reads.told) lines.push_back(typed("calls", told));
   return lines;

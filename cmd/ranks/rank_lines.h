@@ -13,7 +13,7 @@ namespace repro_check::cmd {
 
 DESCRIBE(comparators::RankState,
          NAMED("rank", recording.rank) NAMED("dump", recording.location) MEMBER(operators)
-             MEMBER(steps) TEXT(last_operator) SOMETIMES(raised) TEXT(message))
+             MEMBER(steps) TEXT(last_operator) SOMETIMES(raised) SOMETIMES(said) TEXT(message))
 
 /// What ranks say as JSON Lines: a line a rank, in which what is as on a rank before it is told by
 /// that rank; then what differs first, looked at closely.

@@ -16,6 +16,7 @@
 #include "cmd/options/command.h"
 #include "cmd/options/command_line.h"
 #include "cmd/ranks/ranks_view.h"
+#include "cmd/reports/rank_pairs.h"
 #include "cmd/reports/rank_slices.h"
 #include "cmd/reports/report_flags.h"
 #include "comparators/ranks/rank_reads.h"
@@ -23,6 +24,7 @@
 #include "core/error.h"
 #include "core/text/text.h"
 #include "core/trace/program_records.h"
+#include "core/trace/rank_facts.h"
 #include "core/trace/run_manifest.h"
 #include "dumpers/store/directory/rank_dumps.h"
 #include "dumpers/store/dump_reader.h"
@@ -43,7 +45,15 @@ std::vector<RankRecording> recordings_of(const std::vector<std::string>& dumps,
       recordings.push_back({rank.rank, rank.path.string()});
     }
     if (!ranks.empty()) continue;
-    const auto rank = comparators::number_fact(store::open_dump(dump)->manifest(), core::kRank);
+    const core::RunManifest manifest = store::open_dump(dump)->manifest();
+    const auto rank = comparators::number_fact(manifest, core::kRank);
+    if (const auto* simulated = core::environment_fact(manifest, core::kSimulatedRanks)) {
+      throw core::not_comparable(
+          fmt::format("{}: one process stands for all of {} ranks", dump, *simulated),
+          "its process group is a fake one, and there are no other ranks to hold it against: "
+          "compare "
+          "two runs with `repro-check diff`");
+    }
     if (!rank) {
       throw core::usage_error(
           dump + ": is of no rank: its program made no process group of several",
@@ -179,7 +189,7 @@ class RanksCommand final : public Command {
     const RankRange asked = ranks_.range();
     std::uint32_t expected = 0;
     for (const std::string& dump : dumps_) {
-      expected = std::max(expected, store::read_rank_count(dump));
+      expected = std::max(expected, expected_ranks(dump));
     }
     const auto open = [](const std::string& dump) { return store::open_dump(dump); };
     return emit_ranks(

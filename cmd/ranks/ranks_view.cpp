@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "cmd/ranks/rank_lines.h"
@@ -48,11 +50,10 @@ constexpr std::array kLines{
     ViewLine{
         "then", "step {step}, {kind}: {shown}{more}[, {differing} of {of}][; {said}]", "inherited"},
     ViewLine{"{weight}", "{what}", "below"},
-    ViewLine{"absent", "rank {}", "absent"},
-    ViewLine{"unread", "rank {rank}: {message}", "unread_ranks"},
-    ViewLine{
-        "cut short", "rank {rank}: {steps:step}, the last operator was {last_operator}", "stopped"},
-    ViewLine{"raised", "rank {rank}: {steps:step}, then {raised}", "raised"},
+    ViewLine{"absent", "{}", "absent_ranks"},
+    ViewLine{"unread", "{who}: {message}", "unread_ranks"},
+    ViewLine{"cut short", "{who}: {steps:step}, the last operator was {last_operator}", "stopped"},
+    ViewLine{"raised", "{who}: {steps:step}, then {raised}[: {said}]", "raised"},
     ViewLine{"compared", "{ranks_read:rank}, {steps:step}: {tallies}"},
     ViewLine{
         "sharded", "{:tensor} that one rank alone holds: nothing to compare them with", "alone"},
@@ -67,6 +68,12 @@ constexpr std::array kLines{
         "{shown}{more}",
         "not_judged"},
     ViewLine{"mend", "{advice}", "unknown_replicas"},
+    ViewLine{"mend", "{mend}", "why_not"},
+    ViewLine{
+        "note",
+        "no dump says of which run it is: they were made by an older repro-check, and are taken "
+        "for one run",
+        "unnamed"},
     ViewLine{"mend", "{}", "mends"},
 };
 
@@ -114,8 +121,8 @@ Json difference_json(const ReplicaDifference& difference) {
   json["behind"] = behind && !behind->what.empty() ? "first behind the reduction: " + behind->what
                                                    : std::string();
   // Empty where no majority says which is wrong.
-  const std::string odd = fmt::format("{}", fmt::join(difference.odd, " "));
-  json["who"] = odd.empty() ? odd : (difference.odd.size() == 1 ? "odd rank " : "odd ranks ") + odd;
+  json["who"] =
+      difference.odd.empty() ? std::string() : "odd " + comparators::text_of_ranks(difference.odd);
   return json;
 }
 
@@ -132,11 +139,23 @@ const char* status_of(const RanksReport& report) {
   }
 }
 
-/// What is said of the ranks that could not be read, or were cut short.
-Json only(const Json& ranks, const char* member) {
-  Json list = Json::array();
+/// What is said of the ranks that could not be read, or were cut short: once of those of which the
+/// same is said.
+Json only(const Json& ranks, const char* member, std::initializer_list<const char*> said) {
+  std::vector<std::pair<Json, comparators::RankList>> groups;
   for (const Json& rank : ranks) {
-    if (rank.contains(member) && !rank[member].is_null()) list.push_back(rank);
+    if (!rank.contains(member) || rank[member].is_null()) continue;
+    Json same = Json::object();
+    for (const char* name : said) same[name] = rank.value(name, Json());
+    auto group = std::ranges::find(groups, same, &std::pair<Json, comparators::RankList>::first);
+    if (group == groups.end()) group = groups.insert(groups.end(), {same, {}});
+    group->second.push_back(rank["rank"].get<std::uint32_t>());
+  }
+  Json list = Json::array();
+  for (auto& [same, numbers] : groups) {
+    same["who"] = comparators::text_of_ranks(numbers);
+    same["count"] = numbers.size();
+    list.push_back(std::move(same));
   }
   return list;
 }
@@ -154,6 +173,8 @@ Json ranks_document(const RanksReport& it, const std::string& dump) {
   const auto open = f.part("open_norms", it.open_norms > 0);
   if (open) (*open)("count", it.open_norms)("why", it.why_open);
   f MEMBER(alone) NAMED("tensors_unread", unread);
+  const auto why_not = f.part("why_not", !it.why_not.empty());
+  if (why_not) (*why_not)("why", it.why_not)("mend", it.mend);
   document["first"] = nullptr;
   document["cause"] = nullptr;
   document["inherited"] = Json::array();
@@ -201,12 +222,9 @@ std::string incomplete_ranks(const RanksReport& report) {
 
 /// `rank 1 parts`, `ranks part`, of one group of several `ranks 1, 3 part`.
 std::string who_parts(const ReplicaDifference& first) {
-  constexpr std::size_t kShown = 8;
   if (first.odd.size() == 1) return fmt::format("rank {} parts", first.odd.front());
   if (first.among.empty()) return "ranks part";
-  return first.among.size() > kShown
-             ? format_count(first.among.size(), "rank") + " of one group part"
-             : fmt::format("ranks {} part", fmt::join(first.among, ", "));
+  return comparators::text_of_ranks(first.among) + " part";
 }
 
 /// Whether a proof is the headline, which then stands nowhere else.
@@ -243,6 +261,7 @@ std::string headline(const Json& document, const RanksReport& report) {
   if (report.absent.empty() && report.knows_no_replica()) {
     return "NOT COMPARABLE: nothing says which parameters are replicas\n";
   }
+  if (!report.why_not.empty()) return say("NOT COMPARABLE: {why}\n", document["why_not"]);
   return report.absent.empty()
              ? "NOT COMPARABLE: no step of an optimizer was recorded on two ranks\n"
              : fmt::format("NOT COMPARABLE: {} of {} are absent\n",
@@ -291,10 +310,21 @@ std::string next_lines(const RanksReport& report) {
 std::string text_of(Json document, const RanksReport& report) {
   // Members for the text alone.
   document["tallies"] = tallies(report);
-  document["unread_ranks"] = only(document["ranks"], "message");
-  document["stopped"] = only(document["ranks"], "last_operator");
-  document["raised"] = only(document["ranks"], "raised");
-  document["ranks_read"] = document["ranks"].size() - document["unread_ranks"].size();
+  const Json& ranks = document["ranks"];
+  Json unread = only(ranks, "message", {"message"});
+  Json stopped = only(ranks, "last_operator", {"steps", "last_operator"});
+  Json raised = only(ranks, "raised", {"steps", "raised", "said"});
+  std::size_t ranks_read = ranks.size();
+  for (const Json& each : unread) ranks_read -= each["count"].get<std::size_t>();
+  if (report.is_unnamed) document["unnamed"] = {{"of", ranks_read}};
+  document["unread_ranks"] = std::move(unread);
+  document["stopped"] = std::move(stopped);
+  document["raised"] = std::move(raised);
+  document["ranks_read"] = ranks_read;
+  document["absent_ranks"] = Json::array();
+  if (!report.absent.empty()) {
+    document["absent_ranks"].push_back(comparators::text_of_ranks(report.absent));
+  }
   if (!report.set_aside.empty()) {
     document["not_judged"] = {{"count", report.set_aside.size()}};
     put_names(report.set_aside, document["not_judged"]);

@@ -2,11 +2,14 @@
 #include "cmd/reports/rank_pairs.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <exception>
 #include <iterator>
 #include <limits>
+#include <map>
+#include <system_error>
 #include <utility>
 
 #include "cmd/render/json/report_json.h"
@@ -52,9 +55,23 @@ void name_rank(std::uint32_t rank, Report& report) {
 
 }  // namespace
 
+std::uint32_t expected_ranks(const fs::path& dump) {
+  const std::uint32_t said = store::read_rank_count(dump);
+  if (said > 0) return said;
+  for (const store::RankDump& rank : store::rank_dumps(dump)) {
+    try {
+      const auto manifest = store::open_partial(rank.path)->manifest();
+      if (const auto ranks = comparators::number_fact(manifest, core::kRanks)) return *ranks;
+    } catch (const core::Error&) {
+      // It is told where it is read.
+    }
+  }
+  return 0;
+}
+
 std::uint32_t ranks_of(const fs::path& baseline, const fs::path& candidate) {
-  const std::uint32_t here = store::read_rank_count(baseline);
-  const std::uint32_t there = store::read_rank_count(candidate);
+  const std::uint32_t here = expected_ranks(baseline);
+  const std::uint32_t there = expected_ranks(candidate);
   return here == 0 || there == 0 ? std::max(here, there) : std::min(here, there);
 }
 
@@ -74,7 +91,7 @@ std::vector<RankPair> rank_pairs(const fs::path& baseline,
   if (baselines.empty()) return {};
   // A rank that both lack is one that cannot be read; one that a run never had is none.
   std::uint32_t count = ranks_of(baseline, candidate);
-  const bool known = store::read_rank_count(baseline) > 0 && store::read_rank_count(candidate) > 0;
+  const bool known = expected_ranks(baseline) > 0 && expected_ranks(candidate) > 0;
   for (const auto* dumps : {&baselines, &candidates}) {
     for (const store::RankDump& dump : *dumps) {
       if (!known) count = std::max(count, dump.rank + 1);
@@ -90,10 +107,79 @@ std::vector<RankPair> rank_pairs(const fs::path& baseline,
 
 DESCRIBE(JudgedPair, MEMBER(rank) MEMBER(entered) MEMBER(received))
 
+namespace {
+
+/// Of a rank that a run lacks, or both.
+Report missing_rank(const RankPair& pair) {
+  Report report;
+  report.status = Status::kNotComparable;
+  std::vector<std::string> missing;
+  for (const fs::path& dump : {pair.baseline, pair.candidate}) {
+    comparators::RunSummary& run = report.runs.emplace_back();
+    run.location = dump.string();
+    run.name = dump.filename().string();
+    std::error_code ignored;
+    if (fs::exists(dump, ignored)) continue;
+    run.status = "unreadable";
+    run.message = dump.string() + ": no such directory";
+    missing.push_back(dump.string());
+  }
+  report.reasons = {fmt::format(
+      "rank {} is missing: there is no {}", pair.rank, fmt::join(missing, ", and no "))};
+  report.mend = "record again with all ranks, or compare those that are there: --ranks";
+  return report;
+}
+
+bool is_there(const fs::path& dump) {
+  std::error_code ignored;
+  return fs::exists(dump, ignored);
+}
+
+/// What a dump says of its run; empty where it says nothing or cannot be read, which is told where
+/// it is read.
+std::string run_of(const fs::path& dump) {
+  try {
+    const auto source = store::open_partial(dump);
+    const core::RunManifest& manifest = source->manifest();
+    if (manifest.run_id.empty()) return {};
+    return fmt::format("{}, attempt {}", manifest.run_id, manifest.attempt);
+  } catch (const core::Error&) {
+    return {};
+  }
+}
+
+/// Why the ranks of one side are not those of one run; empty where they are.
+std::string mixture_of(const std::vector<RankPair>& pairs, fs::path RankPair::*side) {
+  std::map<std::string, comparators::RankList> ranks;
+  for (const RankPair& pair : pairs) {
+    if (const std::string run = run_of(pair.*side); !run.empty()) ranks[run].push_back(pair.rank);
+  }
+  if (ranks.size() < 2) return {};
+  std::vector<std::string> texts;
+  for (const auto& [run, list] : ranks) {
+    texts.push_back(fmt::format("{} on {}", run, comparators::text_of_ranks(list)));
+  }
+  return fmt::format("the ranks of {} are of several runs: {}",
+                     (pairs.front().*side).parent_path().string(),
+                     fmt::join(texts, "; "));
+}
+
+}  // namespace
+
 std::vector<JudgedPair> judge_ranks(const std::vector<RankPair>& pairs,
                                     const std::function<Report(const RankPair&)>& judge_pair) {
   std::vector<JudgedPair> judged;
+  std::string mixture = mixture_of(pairs, &RankPair::baseline);
+  if (mixture.empty()) mixture = mixture_of(pairs, &RankPair::candidate);
   for (const RankPair& pair : pairs) {
+    const bool is_whole = is_there(pair.baseline) && is_there(pair.candidate);
+    if (!mixture.empty() || !is_whole) {
+      Report report = missing_rank(pair);
+      if (is_whole) report.reasons = {mixture};
+      if (is_whole) report.mend = "compare the ranks of one run with those of another one";
+      judged.push_back({pair.rank, std::nullopt, false, std::move(report)});
+      continue;
+    }
     judged.push_back({pair.rank, std::nullopt, false, judge_pair(pair)});
     note_parting(pair, judged.back());
   }

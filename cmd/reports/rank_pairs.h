@@ -33,6 +33,10 @@ std::vector<RankPair> rank_pairs(const std::filesystem::path& baseline,
                                  const std::filesystem::path& candidate,
                                  const comparators::RankRange& asked = {});
 
+/// How many ranks a directory of dumps is of, as it says or the first of them that can be read
+/// does; 0 where neither does.
+std::uint32_t expected_ranks(const std::filesystem::path& dump);
+
 /// How many ranks both ran on, as they say themselves; 0 = they do not.
 std::uint32_t ranks_of(const std::filesystem::path& baseline,
                        const std::filesystem::path& candidate);

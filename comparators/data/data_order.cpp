@@ -62,6 +62,16 @@ DataFinding frozen(const std::string& name, const DataLoaderTrace& loader) {
                 "epoch"};
 }
 
+/// What comes twice in the data says nothing of where it was read.
+void keep_contents(const std::map<core::Digest, std::uint64_t>& counts, DataLoaderTrace& loader) {
+  constexpr std::size_t kMost = std::size_t{1} << 16U;
+  for (const auto& [digest, count] : counts) {
+    loader.has_all_contents = loader.first_contents.size() < kMost;
+    if (!loader.has_all_contents) return;
+    if (count == 1) loader.first_contents.push_back(digest);
+  }
+}
+
 }  // namespace
 
 void MultisetDigest::add(const core::Digest& item) noexcept {
@@ -146,6 +156,7 @@ void DataOrderReader::add_batch(const core::OpRecord& record) {
 void DataOrderReader::close(std::int64_t loader) {
   Open& open = open_[loader];
   if (open.counts.empty()) return;
+  if (open.epoch == 0) keep_contents(open.counts, loaders_[loader]);
   DataEpoch& epoch = epoch_of(loader, open.epoch);
   epoch.distinct = open.counts.size();
   for (const auto& [digest, count] : open.counts) {

@@ -54,6 +54,9 @@ struct DataLoaderTrace {
   std::vector<DataEpoch> epochs;
   /// Numbers of the samples of the first epoch, where a DistributedSampler chose them.
   std::vector<std::int64_t> first_epoch;
+  /// Digests of samples that the first epoch holds once, ascending: of very many the lowest.
+  std::vector<core::Digest> first_contents;
+  bool has_all_contents = true;
 };
 
 /// By number.

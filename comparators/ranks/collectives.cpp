@@ -132,6 +132,7 @@ std::string CollectiveCall::key() const {
 
 std::optional<RankExchange> ExchangeReader::see(std::uint64_t index, const core::OpRecord& head) {
   const std::string_view name = head.op->name;
+  if (!awaited_.empty()) see_readers(index);
   if (inside_) see_end(index, name);
   if (name == core::kGroupRecord) {
     RankGroup group = group_in(dump_.op(index));
@@ -150,6 +151,7 @@ std::optional<RankExchange> ExchangeReader::see(std::uint64_t index, const core:
 void ExchangeReader::see_end(std::uint64_t index, std::string_view name) {
   const bool returns = name == operator_;
   if (inside_->kind != ExchangeKind::kCollective) {
+    if (returns && !has_returned_) see_message(index);
     if (!returns && has_returned_) inside_.reset();
     has_returned_ = has_returned_ || returns;
   } else if (returns) {
@@ -159,6 +161,41 @@ void ExchangeReader::see_end(std::uint64_t index, std::string_view name) {
     if (digest) given_ = {*inside_, *digest};
     inside_.reset();
   }
+}
+
+void ExchangeReader::see_message(std::uint64_t index) {
+  const std::uint64_t number = messages_[*inside_]++;
+  const core::OpRecord record = dump_.op(index);
+  const auto inputs = std::ranges::count_if(record.tensors, core::is_input);
+  const auto memory = std::ranges::find_if(record.tensors, core::is_input);
+  if (inputs != 1) return;
+  if (inside_->kind == ExchangeKind::kReceived) {
+    awaited_.push_back({{*inside_, number, {}}, *memory, index});
+  } else if (memory->state == core::ContentState::kHashed) {
+    contents_.push_back({*inside_, number, memory->digest});
+  }
+}
+
+/// Who receives need not wait for it at once: what it holds is known by who reads it first.
+void ExchangeReader::see_readers(std::uint64_t index) {
+  constexpr std::uint64_t kFarthest = 4096;
+  const core::OpRecord record = dump_.op(index);
+  const auto is_settled = [&](const Awaited& awaited) {
+    const core::TensorRecord& memory = awaited.memory;
+    for (const core::TensorRecord& tensor : record.tensors) {
+      if (!core::is_input(tensor) || tensor.storage != memory.storage) continue;
+      if (!std::cmp_equal(tensor.producer, awaited.op)) return true;
+      if (tensor.state != core::ContentState::kHashed || tensor.shape != memory.shape ||
+          tensor.strides != memory.strides || tensor.storage_offset != memory.storage_offset) {
+        continue;
+      }
+      contents_.push_back(awaited.content);
+      contents_.back().digest = tensor.digest;
+      return true;
+    }
+    return index - awaited.op > kFarthest;
+  };
+  std::erase_if(awaited_, is_settled);
 }
 
 RankExchange ExchangeReader::exchange_of(const core::OpRecord& record) {
@@ -212,6 +249,22 @@ std::optional<std::uint64_t> CallChain::first_other(const CallChain& other) cons
   return static_cast<std::uint64_t>(one - blocks.begin()) * kBlock;
 }
 
+std::optional<std::uint64_t> CallChain::first_other_content(const CallChain& other) const {
+  for (std::size_t i = 0; i < std::min(contents.size(), other.contents.size()); ++i) {
+    const bool is_known = contents[i] != 0 && other.contents[i] != 0;
+    if (is_known && contents[i] != other.contents[i]) return i / kBlock * kBlock;
+  }
+  return std::nullopt;
+}
+
+void ExchangeRoots::add(const MessageContent& content) {
+  const auto chain = chains.find(content.key);
+  if (chain == chains.end()) return;
+  std::vector<std::uint64_t>& contents = chain->second.contents;
+  contents.resize(std::max<std::size_t>(contents.size(), content.number + 1));
+  contents[content.number] = content.digest.low;
+}
+
 void ExchangeRoots::add(const RankExchange& exchange) {
   // What has a root that hands out takes nothing of the others.
   const bool is_of_all = exchange.key.kind == ExchangeKind::kCollective &&
@@ -235,13 +288,24 @@ ToldCalls read_calls(const core::DumpSource& dump,
   ToldCalls told{rank, key, first, {}};
   ExchangeReader reader(dump, rank);
   std::uint64_t number = 0;
+  constexpr std::uint64_t kFarther = 1024;
+  std::uint64_t last = 0;
   for (std::uint64_t i = 0; i < dump.op_count(); ++i) {
-    if (told.calls.size() == 2 * CallChain::kBlock) break;
+    // Of the last one is told later what it holds.
+    const bool is_whole = told.calls.size() == 2 * CallChain::kBlock;
+    if (is_whole && (key.kind == ExchangeKind::kCollective || i > last + kFarther)) break;
     const auto exchange = reader.see(i, dump.op_head(i));
+    for (const MessageContent& content : reader.take_contents()) {
+      const bool is_told = content.key == key && content.number >= first &&
+                           content.number - first < told.calls.size();
+      if (is_told) told.calls[content.number - first].given = content.digest;
+    }
     if (const auto given = reader.take_given(); given && given->key == key && number > first) {
       told.calls.back().given = given->digest;
     }
-    if (exchange && exchange->key == key && number++ >= first) told.calls.push_back(exchange->call);
+    if (is_whole || !exchange || exchange->key != key || number++ < first) continue;
+    told.calls.push_back(exchange->call);
+    last = i;
   }
   return told;
 }

@@ -60,7 +60,8 @@ struct CollectiveCall {
   std::int64_t sequence = 0;
   std::uint32_t step = 0;
   std::string place;  ///< ` (train.py:40)`
-  /// Of what it gave, where all ranks get the same; empty where they do not, or it is not known.
+  /// Of what it gave, where all ranks get the same, and of what a message holds, as it is sent and
+  /// as it is read by who received it; empty where they do not, or it is not known.
   std::optional<core::Digest> given;
 
   /// `type`, `dtype`, `size`, `root`, as PyTorch's flight recorder says it, or `reduce op`; empty
@@ -89,6 +90,13 @@ struct GivenToAll {
   core::Digest digest;
 };
 
+/// What a message holds.
+struct MessageContent {
+  ExchangeKey key;
+  std::uint64_t number = 0;  ///< from 0, of those with that key
+  core::Digest digest;
+};
+
 /// Reads what a rank exchanges, of its records in their order.
 class ExchangeReader {
  public:
@@ -99,19 +107,33 @@ class ExchangeReader {
   std::optional<RankExchange> see(std::uint64_t index, const core::OpRecord& head);
   /// What the last one gave, behind the record with which it ended; once.
   std::optional<GivenToAll> take_given() { return std::exchange(given_, std::nullopt); }
+  /// What messages hold of which that is known by now; each once.
+  std::vector<MessageContent> take_contents() { return std::exchange(contents_, {}); }
   /// The last one, where the rank did not complete it: it waits there, or it raised.
   [[nodiscard]] const std::optional<ExchangeKey>& inside() const noexcept { return inside_; }
 
  private:
+  /// A message that was received, until an operator reads the memory that it lies in.
+  struct Awaited {
+    MessageContent content;
+    core::TensorRecord memory;
+    std::uint64_t op = 0;  ///< op index of what received it
+  };
+
   RankExchange exchange_of(const core::OpRecord& record);
   void see_end(std::uint64_t index, std::string_view name);
+  void see_message(std::uint64_t index);
+  void see_readers(std::uint64_t index);
 
   const core::DumpSource& dump_;
   std::uint32_t rank_;
   std::map<std::string, RankGroup, std::less<>> groups_;  ///< as they are now
   std::optional<ExchangeKey> inside_;
   std::optional<GivenToAll> given_;
-  std::string operator_;       ///< of the last one
+  std::vector<MessageContent> contents_;
+  std::vector<Awaited> awaited_;
+  std::map<ExchangeKey, std::uint64_t> messages_;  ///< so far
+  std::string operator_;                           ///< of the last one
   bool has_returned_ = false;  ///< of a message: it is waited for by no operator
 };
 
@@ -121,6 +143,8 @@ struct CallChain {
 
   std::vector<core::Digest> blocks;
   std::uint64_t count = 0;
+  /// Of messages, by number, half of the digest of what they hold; 0 where it is not known.
+  std::vector<std::uint64_t> contents;
 
   void add(const CollectiveCall& call);
   /// Of the last call.
@@ -128,6 +152,8 @@ struct CallChain {
   bool operator==(const CallChain&) const = default;
   /// Number of the first call of the first block that is another one; empty where all are equal.
   [[nodiscard]] std::optional<std::uint64_t> first_other(const CallChain& other) const;
+  /// The same of messages that hold something else.
+  [[nodiscard]] std::optional<std::uint64_t> first_other_content(const CallChain& other) const;
 };
 
 /// What one rank exchanged.
@@ -140,6 +166,7 @@ struct ExchangeRoots {
 
   void add(const RankExchange& exchange);
   void add(const GivenToAll& given);
+  void add(const MessageContent& content);
 };
 
 /// Calls of a rank, looked at closely.

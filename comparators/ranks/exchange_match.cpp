@@ -2,7 +2,6 @@
 #include "comparators/ranks/exchange_match.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -13,6 +12,8 @@
 #include <string>
 #include <string_view>
 #include <utility>
+
+#include "core/digest/digest.h"
 
 namespace repro_check::comparators {
 namespace {
@@ -64,10 +65,7 @@ std::string on_rank(CollectiveCall call, const CollectiveCall& than, const Side&
 
 /// `group 0 (ranks 0, 1)`.
 std::string group_text(const RankGroup& group) {
-  constexpr std::size_t kShown = 8;
-  return group.ranks.size() > kShown
-             ? fmt::format("group {} ({} ranks)", group.name, group.ranks.size())
-             : fmt::format("group {} (ranks {})", group.name, fmt::join(group.ranks, ", "));
+  return fmt::format("group {} (ranks {})", group.name, list_of_ranks(group.ranks));
 }
 
 /// `collective 3 of group 0 (ranks 0, 1)`.
@@ -131,6 +129,10 @@ class ExchangePairing {
         one.least = std::min(one.least, side.chain->count);
         const auto other = one.sides.front().chain->first_other(*side.chain);
         if (other) one.first = std::min(one.first.value_or(*other), *other);
+        const auto content = one.sides.front().chain->first_other_content(*side.chain);
+        if (content && key.kind != ExchangeKind::kCollective) {
+          one.first = std::min(one.first.value_or(*content), *content);
+        }
       }
       all.push_back(std::move(one));
     }
@@ -260,7 +262,10 @@ class ExchangeMatching {
           "sizes, dtype, root and reduce op"};
       return parting;
     }
-    if (const auto other = other_results(one, calls, i, which)) {
+    const bool is_message = one.key.kind != ExchangeKind::kCollective;
+    const auto other =
+        is_message ? other_content(calls, i, which) : other_results(one, calls, i, which);
+    if (other) {
       parting.is_mismatch = true;
       parting.finding = *other;
       return parting;
@@ -270,6 +275,31 @@ class ExchangeMatching {
                           ? missing_rank(parting, which, side.number(), made)
                           : missing_message(parting, which, side.key, made);
     return parting;
+  }
+
+  /// What came is not what was sent.
+  static std::optional<RankFinding> other_content(const std::vector<const Calls*>& calls,
+                                                  std::size_t i,
+                                                  const std::string& which) {
+    const bool came = std::ranges::all_of(calls, [&](const Calls* own) { return own->size() > i; });
+    if (!came || calls.size() != 2) return std::nullopt;
+    const CollectiveCall& sent = (*calls.front())[i];
+    const CollectiveCall& received = (*calls.back())[i];
+    if (!sent.given || !received.given || *sent.given == *received.given) return std::nullopt;
+    return RankFinding{
+        RankFinding::Weight::kProof,
+        fmt::format(
+            "content mismatch: {}, at step {}, was {} when {} was called, and {} when it was "
+            "read behind {}",
+            which,
+            sent.step,
+            core::to_hex(*sent.given),
+            call_text(sent),
+            core::to_hex(*received.given),
+            call_text(received)),
+        "wait for an isend before its tensor is written again, and for an irecv before what it "
+        "gives "
+        "is read"};
   }
 
   /// All of them made it, and some were given something else.

@@ -16,7 +16,9 @@
 #include "comparators/ranks/reductions.h"
 #include "core/error.h"
 #include "core/system/workers.h"
+#include "core/text/text.h"
 #include "core/trace/program_records.h"
+#include "core/trace/rank_facts.h"
 #include "core/trace/run_manifest.h"
 
 namespace repro_check::comparators {
@@ -51,6 +53,22 @@ void note_manifest(const core::RunManifest& manifest, RankRead& read) {
   if (manifest.trace.partial) read.state.last_operator = manifest.trace.partial->last_operator;
   if (const auto* raised = core::environment_fact(manifest, core::kRaised)) {
     read.state.raised = *raised;
+  }
+  if (const auto* said = core::environment_fact(manifest, core::kRaisedText)) {
+    read.state.said = *said;
+  }
+  read.run_id = manifest.run_id;
+  read.attempt = manifest.attempt;
+  read.only = manifest.trace.only;
+  read.averages = core::environment_fact(manifest, core::kAverager) != nullptr;
+  read.joined.clear();
+  for (const core::EnvironmentFact& fact : manifest.environment) {
+    const std::string_view name = fact.name;
+    if (name.starts_with(core::kMesh)) {
+      read.meshes.emplace(name.substr(core::kMesh.size()), fact.value);
+    } else if (name.starts_with(core::kJoined)) {
+      read.joined.push_back(core::parse_number<std::uint32_t>(fact.value).value_or(0));
+    }
   }
   read.ranks = number_fact(manifest, core::kRanks).value_or(0);
   read.has_wrapper = core::environment_fact(manifest, core::kReplicaWrapper) != nullptr;
@@ -115,7 +133,8 @@ class ReadingOfRanks {
         RankRead& rank = reads_.ranks[i];
         with_dump(rank, [&](const core::DumpSource& dump) {
           note_manifest(dump.manifest(), rank);
-          rank.roots = read_rank(dump, rank.number(), {reads_.apart, rank.replicas}, shared_);
+          rank.roots =
+              read_rank(dump, rank.number(), {reads_.apart, rank.replicas, rank.meshes}, shared_);
           rank.state.steps = rank.roots.steps;
         });
       }
@@ -149,6 +168,7 @@ class ReadingOfRanks {
       if (reads_.reductions.contains(root.digest)) continue;
       const auto dump = open_(rank->state.recording.location);
       reads_.reductions.emplace(root.digest, reduction_of(*dump, dump->op(root.op), names));
+      reads_.unclipped.emplace(root.digest, unclipped_before(*dump, root.op));
     }
   }
 
@@ -158,10 +178,23 @@ class ReadingOfRanks {
                                       const ReplicaSeries& series) const {
     if (series.kind == ReplicaKind::kActivations) return crossings_of(dump, root.op, series.part);
     const core::OpRecord record = dump.op(root.op);
-    const Replication replication{reads_.apart, rank.replicas};
+    const Replication replication{reads_.apart, rank.replicas, rank.meshes};
     ReplicaItems items = replication.items_of(record, series.kind, series.part);
     // They tell why a norm differs.
     std::ranges::move(local_norms_of(record), std::back_inserter(items));
+    return items;
+  }
+
+  /// Norms of gradients as they were before the step clipped them.
+  static ReplicaItems unclipped_before(const core::DumpSource& dump, std::uint64_t step) {
+    ReplicaItems items;
+    const std::uint32_t number = dump.op_head(step).step;
+    for (std::uint64_t i = step; i-- > 0;) {
+      const core::OpHead head = dump.op_head(i);
+      if (head.op->name == core::kStepRecord || head.step != number) break;
+      if (head.op->name != core::kClipRecord) continue;
+      std::ranges::move(local_norms_of(dump.op(i)), std::back_inserter(items));
+    }
     return items;
   }
 
@@ -181,7 +214,17 @@ class ReadingOfRanks {
 
 }  // namespace
 
-ReplicaMoments::ReplicaMoments(std::span<const RankRead> ranks) {
+std::uint32_t end_of_common_steps(std::span<const RankRead> ranks) {
+  std::uint32_t end = std::numeric_limits<std::uint32_t>::max();
+  for (const RankRead& rank : ranks) {
+    const auto [one, other] = std::ranges::mismatch(ranks.front().joined, rank.joined);
+    if (one != ranks.front().joined.end()) end = std::min(end, *one);
+    if (other != rank.joined.end()) end = std::min(end, *other);
+  }
+  return end;
+}
+
+ReplicaMoments::ReplicaMoments(std::span<const RankRead> ranks) : end_(end_of_common_steps(ranks)) {
   for (const RankRead& rank : ranks) {
     if (!rank.state.is_read()) continue;
     ++ranks_;
@@ -228,7 +271,14 @@ std::size_t ReplicaMoments::holders_of(const std::string& part) const {
 }
 
 bool ReplicaMoments::is_compared(const ReplicaMoment& moment) const {
-  return moment.held.size() > 1 && moment.held.size() == holders_of(moment.series.part);
+  const auto has_other_count = [&](const Held& each) {
+    return each.root.items != moment.held.front().root.items;
+  };
+  // Of what crosses more on one rank, as for its log, it is not known which is which.
+  const bool is_known = moment.series.kind != ReplicaKind::kActivations ||
+                        std::ranges::none_of(moment.held, has_other_count);
+  return moment.held.size() > 1 && moment.held.size() == holders_of(moment.series.part) &&
+         moment.step < end_ && is_known;
 }
 
 const ReplicaMoment* ReplicaMoments::first_difference(ReplicaKind kind) const {
@@ -278,13 +328,18 @@ Beginnings beginnings_of(std::span<const RankRead> ranks) {
     return gradient != gradients.end() && gradient->second.equal &&
            gradient->second.ranks == holders && holders > 1;
   };
+  std::set<std::string_view> exchanged;  // each rank's own, however they begin
+  for (const RankRead& rank : ranks) {
+    exchanged.insert(rank.roots.exchanged.begin(), rank.roots.exchanged.end());
+  }
   // Stages of a pipeline that begin alike are none the less each rank's own.
   const bool are_stages =
       std::ranges::any_of(ranks, [](const RankRead& rank) { return rank.roots.passes_on; });
   std::set<std::string_view> split;  // modules that have a parameter which is none
   for (const auto& [name, one] : known) {
     const bool everywhere = !part_of(name).empty() || one.ranks == begun;
-    if (everywhere && ((one.equal && !are_stages) || is_reduced(name))) continue;
+    const bool begins_alike = one.equal && !are_stages && !exchanged.contains(name);
+    if (everywhere && (begins_alike || is_reduced(name))) continue;
     beginnings.apart.emplace(name);
     split.insert(module_part(name));
   }
@@ -325,6 +380,7 @@ RankReads joined(std::vector<RankReads> parts) {
     std::ranges::move(part.ranks, std::back_inserter(whole.ranks));
     whole.items.merge(part.items);
     whole.reductions.merge(part.reductions);
+    whole.unclipped.merge(part.unclipped);
     std::ranges::move(part.told, std::back_inserter(whole.told));
     left_out.push_back(std::move(part.apart));
   }

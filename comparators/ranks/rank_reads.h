@@ -26,6 +26,12 @@ struct RankRead {
   std::uint32_t ranks = 0;  ///< how many there are, as it knows
   Replicas replicas;
   bool has_wrapper = false;  ///< DistributedDataParallel, of any part of its model
+  Meshes meshes;
+  bool averages = false;              ///< parameters now and then, in place of gradients
+  std::vector<std::uint32_t> joined;  ///< how many steps it had made behind each join() context
+  std::string run_id;                 ///< empty: older than 1.4
+  std::uint64_t attempt = 0;
+  std::string only;  ///< the part of the program that was recorded; empty = all of it
 
   [[nodiscard]] std::uint32_t number() const noexcept { return state.recording.rank; }
 };
@@ -42,6 +48,8 @@ struct RankReads {
   /// Of roots of gradients among these the reduction of one that differs, and what follows it, as
   /// reduction_of().
   std::map<core::Digest, ReplicaItems> reductions;
+  /// Of the same the norms of gradients before they were clipped in that step, as local_norms_of().
+  std::map<core::Digest, ReplicaItems> unclipped;
   /// What was exchanged, from where it differs on: of the lowest rank that has it.
   std::vector<ToldCalls> told;
 };
@@ -83,7 +91,12 @@ class ReplicaMoments {
   std::map<std::string, std::size_t> holders_;  ///< by part
   std::size_t ranks_ = 0;
   std::array<std::optional<ReplicaMoment>, kReplicaKinds> firsts_;
+  std::uint32_t end_;  ///< step from which on the steps of one rank are none of another's
 };
+
+/// The first step that ranks make behind join() contexts which they left behind other numbers of
+/// steps; the highest number where there is none.
+std::uint32_t end_of_common_steps(std::span<const RankRead> ranks);
 
 /// Digests that any rank has, with how many have it; the greatest first.
 std::vector<std::pair<core::Digest, std::size_t>> by_frequency(std::span<const Held> held);

@@ -14,6 +14,7 @@
 #include <utility>
 #include <variant>
 
+#include "comparators/ranks/exchanged.h"
 #include "comparators/report/report.h"
 #include "core/trace/program_records.h"
 #include "core/trace/run_manifest.h"
@@ -95,6 +96,12 @@ void for_each_below(const core::OpRecord& record,
   }
 }
 
+/// Without its part: `a.weight` of `a.weight@0:1/2`, and of `a.weight.exp_avg@0:1/2` of its state.
+std::string_view whole_of(std::string_view item, bool is_state) {
+  const std::string_view whole = item.substr(0, item.rfind(core::kShardMark));
+  return is_state ? whole.substr(0, whole.rfind('.')) : whole;
+}
+
 /// Calls see(part, name, digest) for what a record holds of a kind.
 void for_each_replica(const Replication& replication,
                       const core::OpRecord& record,
@@ -110,11 +117,19 @@ void for_each_replica(const Replication& replication,
   }
   const Replicas& replicas = replication.replicas;
   const std::string holders = core::kHoldersMark + replicas.ranks;
+  const bool is_state = kind == ReplicaKind::kOptimizerState;
+  const bool is_named = kind != ReplicaKind::kLearningRates && kind != ReplicaKind::kOptions;
+  std::string placed;
+  std::string parameter;
   for_each_below(record, prefix, unread, [&](std::string_view item, const core::Digest& digest) {
-    // `a.weight` of `a.weight.exp_avg`.
-    const bool is_state = kind == ReplicaKind::kOptimizerState;
-    const std::string_view name = is_state ? item.substr(0, item.rfind('.')) : item;
-    const bool is_apart = kind != ReplicaKind::kLearningRates && replication.apart.contains(name);
+    const std::string_view whole = whole_of(item, is_state);
+    if (is_named && !replication.meshes.empty()) {
+      placed = name_on_mesh(item, whole, replication.meshes);
+      item = placed;
+    }
+    parameter.assign(whole);
+    if (is_named) parameter += part_of(item);
+    const bool is_apart = is_named && replication.apart.contains(parameter);
     if (is_apart && replicas.ranks.empty()) return;
     see(is_apart ? std::string_view(holders) : part_of(item), item, digest);
   });
@@ -151,6 +166,8 @@ RankData rank_data(const DataOrder& order) {
     read.contents = first.contents.sum;
     if (!first.batches.empty()) read.first_batch = first.batches.front().contents;
     read.numbers = loader.first_epoch;
+    read.digests = loader.first_contents;
+    read.is_whole = loader.has_all_contents;
   }
   return data;
 }
@@ -175,9 +192,10 @@ std::string name_of(const core::OpRecord& record, std::string_view way) {
 
 /// A value that goes into a tensor which lies on several ranks, or comes out of one.
 struct Crossing {
-  std::string part;  ///< `|0,1`, the ranks that hold the same; of one that holds its part alone
-                     ///< which part that is: `@1:0/2`
-  ReplicaItem item;  ///< by the way it goes, its module, its line, and how often that was before
+  std::string part;     ///< `|0,1 (train.py:31)`, the ranks that hold the same, and where; of one
+                        ///< that holds its part alone which part that is: `@1:0/2`
+  std::string holders;  ///< `|0,1`; empty of the latter
+  ReplicaItem item;     ///< by the way it goes, its module, its line, and how often that was before
 };
 
 /// Names what crosses in a step alike on all ranks. Records of one rank, in their order.
@@ -194,11 +212,15 @@ class CrossingReader {
       const std::string_view placed = slot.substr(0, holders);
       const std::size_t place = std::min(placed.find(core::kShardMark), placed.size());
       const bool shared = slot.find(',', std::min(holders, slot.size())) != std::string_view::npos;
-      std::string part(shared ? slot.substr(holders) : placed.substr(place));
+      const std::string_view same = shared ? slot.substr(holders) : std::string_view();
+      std::string part(shared ? same : placed.substr(place));
+      // What one rank looks at alone, for its log, is at a line of its own.
+      if (shared) part += fmt::format(" ({})", core::line_text(record.site.get()));
       std::string name = name_of(record, placed.substr(0, place));
       const std::size_t times = ++seen_[{part, name}];
       if (times > 1) name += fmt::format(" #{}", times);
-      crossings.push_back({std::move(part), {std::move(name), item.digest, record.index}});
+      crossings.push_back(
+          {std::move(part), std::string(same), {std::move(name), item.digest, record.index}});
     }
     return crossings;
   }
@@ -246,6 +268,7 @@ class RankReader {
       largest_gradient_ = std::max(largest_gradient_, elements);
     }
     if (!replication_.replicas.everywhere() && record.step < 2) add_gradients(record);
+    still_.see_step(record);
     look_for_nan(record, core::kParameterPrefix, NanStage::kParameters);
     begin(record);
     add_kinds(record, core::kStepRecord, record.step);
@@ -262,12 +285,12 @@ class RankReader {
   }
 
   void add_placed(const core::OpRecord& record) {
-    for (const auto& [part, item] : crossings_.read(record, found_.unread)) {
-      if (!part.starts_with(core::kHoldersMark)) {
+    for (const auto& [part, holders, item] : crossings_.read(record, found_.unread)) {
+      if (holders.empty()) {
         if (record.step < 2) parts_[item.name + part].push_back(item.digest);
         continue;
       }
-      if (is_of_model(record) && item.name.starts_with(core::kEnters)) found_.peers.insert(part);
+      if (is_of_model(record) && item.name.starts_with(core::kEnters)) found_.peers.insert(holders);
       ReplicaColumn& column = columns_[{ReplicaKind::kActivations, 0, part}];
       if (column.steps.empty() || column.steps.back() != record.step) {
         column.add(record.step, {{}, record.index, 0});
@@ -312,8 +335,17 @@ class RankReader {
     ++found_.exchanges_behind;
   }
   void add_given(const GivenToAll& given) { found_.exchanges.add(given); }
+  void add_content(const MessageContent& content) { found_.exchanges.add(content); }
 
-  RankRoots finish(const ExchangeReader& exchanges, const DataOrder& data, SharedColumns& shared) {
+  /// For as long as nothing was stepped.
+  void add_early(const core::OpRecord& record) { exchanged_.see(record); }
+
+  RankRoots finish(const ExchangeReader& exchanges,
+                   const DataOrder& data,
+                   const core::RunManifest& manifest,
+                   SharedColumns& shared) {
+    found_.still = still_.finish(manifest);
+    found_.exchanged = exchanged_.finish();
     for (auto& [series, column] : columns_) {
       found_.columns.emplace(series, shared.keep(std::move(column)));
     }
@@ -357,8 +389,8 @@ class RankReader {
 
   void add_gradients(const core::OpRecord& record) {
     std::uint64_t ignored = 0;
-    for (ReplicaItem& item : items_below(record, core::kGradientPrefix, ignored)) {
-      gradients_[std::move(item.name)].push_back(item.digest);
+    for (const ReplicaItem& item : items_below(record, core::kGradientPrefix, ignored)) {
+      gradients_[placed(item.name)].push_back(item.digest);
     }
   }
 
@@ -367,8 +399,13 @@ class RankReader {
     if (record.step > 0 && !found_.beginning.empty()) return;
     std::uint64_t ignored = 0;
     for (ReplicaItem& item : items_below(record, core::kParameterPrefix, ignored)) {
+      item.name = placed(item.name);
       if (begun_.insert(item.name).second) found_.beginning.push_back(std::move(item));
     }
+  }
+
+  [[nodiscard]] std::string placed(std::string_view name) const {
+    return name_on_mesh(name, whole_of(name, false), replication_.meshes);
   }
 
   /// Ranks that have nothing in common may train models of their own.
@@ -392,6 +429,8 @@ class RankReader {
 
   const Replication& replication_;
   RankRoots found_;
+  StillParameterReader still_;
+  ExchangedReader exchanged_;
   std::map<ReplicaSeries, ReplicaColumn> columns_;
   CrossingReader crossings_;
   Early gradients_;
@@ -437,6 +476,19 @@ std::string_view record_of(ReplicaKind kind) noexcept {
 
 std::string_view part_of(std::string_view name) noexcept {
   return name.substr(std::min(name.rfind(core::kShardMark), name.size()));
+}
+
+std::string name_on_mesh(std::string_view name, std::string_view whole, const Meshes& meshes) {
+  std::string placed(name);
+  const auto mesh = meshes.find(whole);
+  if (mesh == meshes.end()) return placed;
+  if (part_of(name).empty()) placed += core::kShardMark;
+  return placed + core::kHoldersMark + mesh->second;
+}
+
+const Meshes& Replication::none() {
+  static const Meshes meshes;
+  return meshes;
 }
 
 ReplicaItems items_below(const core::OpRecord& record,
@@ -543,6 +595,20 @@ SharedColumns::Shared SharedColumns::keep(ReplicaColumn column) {
   return known;
 }
 
+namespace {
+
+/// Before the first step.
+bool has_all_to_all(const core::DumpSource& dump) {
+  for (std::uint64_t i = 0; i < dump.op_count(); ++i) {
+    const core::OpHead head = dump.op_head(i);
+    if (head.op->name == core::kStepRecord) return false;
+    if (is_all_to_all(head.op->name)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 RankRoots read_rank(const core::DumpSource& dump,
                     std::uint32_t rank,
                     const Replication& replication,
@@ -550,6 +616,7 @@ RankRoots read_rank(const core::DumpSource& dump,
   RankReader reader(replication);
   ExchangeReader exchanges(dump, rank);
   DataOrderReader data;
+  bool is_early = has_all_to_all(dump);
   core::OpRecord record;
   const auto whole = [&](std::uint64_t op) -> const core::OpRecord& {
     dump.read_op(op, record);
@@ -559,8 +626,11 @@ RankRoots read_rank(const core::DumpSource& dump,
     const core::OpRecord head = dump.op_head(i);
     const std::string_view name = head.op->name;
     if (head.op->seeded && is_of_model(head)) reader.add_draw(whole(i));
+    is_early = is_early && name != core::kStepRecord;
+    if (is_early && !core::is_named_values(head)) reader.add_early(whole(i));
     const auto exchange = exchanges.see(i, head);
     if (const auto given = exchanges.take_given()) reader.add_given(*given);
+    for (const MessageContent& content : exchanges.take_contents()) reader.add_content(content);
     if (exchange) reader.add_exchange(*exchange);
     data.see(DataOrderReader::is_read(head) ? whole(i) : head);
     if (name == core::kReplicaRecord) reader.add_replica(whole(i));
@@ -571,7 +641,7 @@ RankRoots read_rank(const core::DumpSource& dump,
     if (name == core::kBatchRecord) reader.add_batch(record);
     if (name == core::kLossRecord) reader.add_loss(whole(i));
   }
-  return reader.finish(exchanges, data.finish(), shared);
+  return reader.finish(exchanges, data.finish(), dump.manifest(), shared);
 }
 
 }  // namespace repro_check::comparators

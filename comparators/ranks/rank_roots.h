@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "comparators/data/data_order.h"
+#include "comparators/program/still_parameters.h"
 #include "comparators/ranks/collectives.h"
 #include "comparators/ranks/gradient_norms.h"
 #include "comparators/ranks/ranks.h"
@@ -56,6 +57,14 @@ ReplicaItems items_below(const core::OpRecord& record,
 /// dimension 0; empty where it holds all of it.
 std::string_view part_of(std::string_view name) noexcept;
 
+/// The ranks that share a distributed tensor, by its name; of those that all ranks share none.
+using Meshes = std::map<std::string, std::string, std::less<>>;
+
+/// The name of a part by which ranks tell it from parts of other tensors of that name:
+/// `weight@0:1/2|0,2` of the ranks 0 and 2.
+/// @param whole  the name of the parameter, without its part
+std::string name_on_mesh(std::string_view name, std::string_view whole, const Meshes& meshes);
+
 /// What is said of the replicas that a rank is one of.
 struct Replicas {
   bool declared = false;  ///< its parameters are replicas: a wrapper makes them, or a user says
@@ -70,6 +79,9 @@ struct Replicas {
 struct Replication {
   const SetAside& apart;  ///< what is no replica on all ranks
   const Replicas& replicas;
+  const Meshes& meshes = none();
+
+  static const Meshes& none();
 
   /// What a record holds of a kind and a part, by name; empty of activations.
   [[nodiscard]] ReplicaItems items_of(const core::OpRecord& record,
@@ -85,7 +97,8 @@ struct Replication {
 };
 
 /// One kind, and of what not all ranks have alike one part: of sharded tensors `@0:1/2`, else the
-/// ranks that do, `|0,2`. Of several optimizers in a step each has a series.
+/// ranks that do, `|0,2`, of activations with the line where they cross. Of several optimizers in a
+/// step each has a series.
 struct ReplicaSeries {
   ReplicaKind kind = ReplicaKind::kParameters;
   std::uint32_t ordinal = 0;
@@ -140,6 +153,8 @@ struct LoaderRead {
   core::Digest contents;  ///< of all samples, whatever their order
   core::Digest first_batch;
   std::vector<std::int64_t> numbers;  ///< of the samples, where a DistributedSampler chose them
+  std::vector<core::Digest> digests;  ///< of the samples, each once, ascending
+  bool is_whole = true;               ///< `digests` are all of them
 };
 
 struct RankData {
@@ -192,11 +207,15 @@ struct RankRoots {
   std::uint32_t steps = 0;         ///< that its optimizer made
   /// Collectives and messages that it entered behind its last step.
   std::uint64_t exchanges_behind = 0;
-  bool has_gradients = false;      ///< one that was not 0
-  bool finds_gradients = false;    ///< any in a step of its optimizers, read or not
-  std::vector<StepDraws> draws;    ///< by step
-  std::vector<StepPasses> passes;  ///< by step
-  std::vector<ClippedNorm> norms;  ///< in their order
+  bool has_gradients = false;         ///< one that was not 0
+  bool finds_gradients = false;       ///< any in a step of its optimizers, read or not
+  std::vector<StepDraws> draws;       ///< by step
+  std::vector<StepPasses> passes;     ///< by step
+  std::vector<ClippedNorm> norms;     ///< in their order
+  std::vector<StillParameter> still;  ///< that never moved
+  /// Parameters that work on what ranks exchanged by an all_to_all: each rank has experts of its
+  /// own, whatever they begin with.
+  std::set<std::string> exchanged;
   /// Ranks that its model works on parts with, `|0,1`: outside of the parts all of them have the
   /// same.
   std::set<std::string> peers;

@@ -17,6 +17,7 @@
 #include "comparators/ranks/gradient_norms.h"
 #include "comparators/ranks/rank_reads.h"
 #include "comparators/ranks/rank_roots.h"
+#include "comparators/ranks/reductions.h"
 #include "core/digest/digest.h"
 #include "core/text/text.h"
 #include "core/trace/program_records.h"
@@ -49,7 +50,9 @@ class ReplicaComparison {
     report_.replicated = beginnings.names - report_.set_aside.size();
     find_peers();
     find_absent();
+    if (find_mixture()) return std::move(report_);
     if (read_.size() > 1) judge_kinds();
+    find_averaging();
     match_exchanges(reads_, report_);
     exchanges_match_ = report_.findings.empty();
     if (read_.size() > 1) match_norms(reads_, report_);
@@ -60,8 +63,10 @@ class ReplicaComparison {
     find_equal_draws();
     find_undrawn();
     find_copied_parts();
+    find_validated();
     find_frozen();
     find_no_gradients();
+    find_still();
     std::ranges::stable_sort(report_.findings, {}, &RankFinding::weight);
     return std::move(report_);
   }
@@ -90,10 +95,108 @@ class ReplicaComparison {
     }
   }
 
+  /// Which ranks say what of something: `1 on rank 0 and 2 on ranks 1-3`.
+  template <typename Say>
+  [[nodiscard]] std::vector<std::pair<std::string, RankList>> sayings(Say say_of) const {
+    std::vector<std::pair<std::string, RankList>> said;
+    for (const RankRead* rank : read_) {
+      const std::string what = say_of(*rank);
+      auto found = std::ranges::find(said, what, &std::pair<std::string, RankList>::first);
+      if (found == said.end()) found = said.insert(found, {what, {}});
+      found->second.push_back(rank->number());
+    }
+    return said;
+  }
+
+  /// Whether the ranks are of several runs, attempts of a run, or parts of a program.
+  bool find_mixture() {
+    const auto differ_in = [&](std::string_view what, std::string mend, auto say_of) {
+      const auto said = sayings(say_of);
+      if (said.size() < 2 || !report_.why_not.empty()) return;
+      std::vector<std::string> texts;
+      for (const auto& [of, ranks] : said) {
+        texts.push_back(fmt::format("{} on {}", of, text_of_ranks(ranks)));
+      }
+      report_.why_not =
+          fmt::format("the ranks are of several {}: {}", what, fmt::join(texts, ", "));
+      report_.mend = std::move(mend);
+    };
+    differ_in("runs", "give the ranks of one run", [](const RankRead& rank) {
+      return rank.run_id.empty() ? std::string("one that is not named") : rank.run_id;
+    });
+    differ_in("attempts of one run", "give the ranks of one attempt", [](const RankRead& rank) {
+      return fmt::format("attempt {}", rank.attempt);
+    });
+    differ_in("parts of the program",
+              "record the same steps and phases on every rank",
+              [](const RankRead& rank) { return rank.only.empty() ? "all of it" : rank.only; });
+    const bool is_unnamed = !read_.empty() && std::ranges::all_of(read_, [](const RankRead* rank) {
+      return rank->run_id.empty();
+    });
+    report_.is_unnamed = is_unnamed && read_.size() > 1;
+    return !report_.why_not.empty();
+  }
+
+  /// Parameters that part and come together again are averaged now and then: between two times each
+  /// rank has its own, and gradients of its own.
+  void find_averaging() {
+    const bool is_declared =
+        std::ranges::any_of(read_, [](const RankRead* rank) { return rank->averages; });
+    std::map<std::uint32_t, bool> together;  // by step, of parameters when the forward pass begins
+    moments_.for_each([&](const ReplicaMoment& moment) {
+      if (moment.series.kind != ReplicaKind::kEntryParameters || !moments_.is_compared(moment)) {
+        return;
+      }
+      const auto is_odd = [&](const Held& each) {
+        return each.root.digest != moment.held.front().root.digest;
+      };
+      bool& equal = together.try_emplace(moment.step, true).first->second;
+      equal = equal && std::ranges::none_of(moment.held, is_odd);
+    });
+    std::vector<std::uint32_t> steps;
+    bool apart = false;
+    for (const auto& [step, equal] : together) {
+      if (equal && apart) steps.push_back(step);
+      apart = !equal;
+    }
+    const bool have_parted =
+        std::ranges::any_of(together, [](const auto& one) { return !one.second; });
+    if (!have_parted || (steps.empty() && !is_declared)) return;
+    for (const ReplicaKind kind : {ReplicaKind::kEntryParameters,
+                                   ReplicaKind::kActivations,
+                                   ReplicaKind::kClipping,
+                                   ReplicaKind::kLossScale,
+                                   ReplicaKind::kGradients,
+                                   ReplicaKind::kOptimizerState,
+                                   ReplicaKind::kParameters}) {
+      report_.kinds.at(static_cast<std::size_t>(kind)).first.reset();
+    }
+    const std::string when =
+        steps.empty()
+            ? std::string("in no step that was recorded")
+            : fmt::format("at step{} {}", steps.size() == 1 ? "" : "s", list_of_ranks(steps));
+    const std::string what =
+        fmt::format("the ranks train each by itself, and have the same parameters again {}", when);
+    if (is_declared && !steps.empty()) {
+      return say(Weight::kNote,
+                 what +
+                     ", as their averager makes it: between these nothing is held against one "
+                     "another",
+                 "look at the steps at which parameters are averaged");
+    }
+    report_.why_not = what + ": nothing says whether they should have been the same in between";
+    report_.mend =
+        "where gradients are meant to be reduced, look at the first step that parts: `repro-check "
+        "diff` of two ranks; where parameters are averaged now and then, use the averagers of "
+        "torch.distributed.algorithms.model_averaging, of which is known what they do";
+  }
+
   void judge_kinds() {
     moments_.for_each([&](const ReplicaMoment& moment) {
       const std::uint32_t items = moment.held.front().root.items;
-      if (moments_.holders_of(moment.series.part) == 1) report_.alone += items;
+      const bool is_of_one = moment.series.kind != ReplicaKind::kActivations &&
+                             moments_.holders_of(moment.series.part) == 1;
+      if (is_of_one) report_.alone += items;
       if (!moments_.is_compared(moment)) return;
       ReplicaTally& tally = report_.kinds.at(static_cast<std::size_t>(moment.series.kind));
       ++tally.moments;
@@ -148,6 +251,7 @@ class ReplicaComparison {
         return lacks_gradients(each, moment.series, moment.step);
       });
       look_behind_reduction(held, *here, *there, difference);
+      look_before_clipping(held, difference);
     }
     if (series.kind == ReplicaKind::kActivations) lead_by_order(*here, difference);
     difference.other_rank = there->rank->number();
@@ -197,7 +301,33 @@ class ReplicaComparison {
       const ReplicaItems* other = reduction_on(each);
       if (mine == nullptr || other == nullptr || !is_same(mine->front(), other->front())) return;
     }
-    difference.behind_reduction = first_behind(here, *mine, there, *reduction_on(there));
+    BehindReduction& behind =
+        difference.behind_reduction.emplace(first_behind(here, *mine, there, *reduction_on(there)));
+    behind.by_norm = behind.what.find(kMadeOfNorm) != std::string::npos;
+    behind.reduced = gives_alike(mine->front().name.substr(0, mine->front().name.find(' ')));
+  }
+
+  /// Clipping changes all gradients by a norm of all: those that differ before it made the others
+  /// differ.
+  void look_before_clipping(const std::vector<Held>& held, ReplicaDifference& difference) const {
+    std::map<std::string_view, std::set<core::Digest>> norms;
+    for (const Held& each : held) {
+      const auto found = reads_.unclipped.find(each.root.digest);
+      if (found == reads_.unclipped.end()) return;
+      for (const ReplicaItem& item : found->second) {
+        norms[std::string_view(item.name).substr(core::kLocalNormPrefix.size())].insert(
+            item.digest);
+      }
+    }
+    std::vector<std::string> names;
+    std::ranges::copy_if(difference.names, std::back_inserter(names), [&](const std::string& name) {
+      const auto found = norms.find(name);
+      return found != norms.end() && found->second.size() > 1;
+    });
+    if (names.empty() || names.size() == difference.names.size()) return;
+    difference.names = std::move(names);
+    difference.before_clipping = true;
+    difference.behind_reduction.reset();
   }
 
   [[nodiscard]] const ReplicaItems* reduction_on(const Held& each) const {
@@ -391,7 +521,7 @@ class ReplicaComparison {
       if (ranks.size() < 2 || may_be_alike(ranks)) continue;
       say(is_declared(reads_.ranks) ? Weight::kProof : Weight::kSuspicion,
           fmt::format("ranks {} read the same data: every batch of {} steps is equal",
-                      fmt::join(ranks, ", "),
+                      list_of_ranks(ranks),
                       inputs->size()),
           "give each rank its part: DistributedSampler, or a seed of the data that has the rank "
           "in it; of ranks that work on parts of one batch --mesh and --replicated tell");
@@ -407,6 +537,14 @@ class ReplicaComparison {
     const auto steps = [](const RankRead* rank) { return rank->state.steps; };
     const RankRead& least = **std::ranges::min_element(read_, {}, steps);
     const RankRead& most = **std::ranges::max_element(read_, {}, steps);
+    const std::uint32_t end = end_of_common_steps(reads_.ranks);
+    if (end < least.state.steps) {
+      return say(Weight::kNote,
+                 fmt::format("the ranks left join() behind other numbers of steps: from step {} on "
+                             "those of one are none of another's, and nothing was compared",
+                             end),
+                 "give each rank as many batches where the last ones are to be compared as well");
+    }
     if (least.state.steps == most.state.steps) return;
     const bool are_replicas = std::ranges::all_of(
         read_, [](const RankRead* rank) { return rank->replicas.everywhere(); });
@@ -540,7 +678,7 @@ class ReplicaComparison {
       say(is_declared(reads_.ranks) ? Weight::kProof : Weight::kSuspicion,
           fmt::format("ranks {} read the same data, in another order: all {} samples of an epoch "
                       "of the loader of {}",
-                      fmt::join(readers.ranks, ", "),
+                      list_of_ranks(readers.ranks),
                       readers.loader->samples,
                       readers.loader->name),
           "give each rank its part: DistributedSampler");
@@ -559,8 +697,13 @@ class ReplicaComparison {
       for (const std::int64_t sample : list) ++readers[sample];
     }
     const std::size_t twice = all - readers.size();
+    if (twice < lists.size()) find_shared(readings);
     if (twice == 0) return;
-    if (twice >= lists.size()) return note_shared(readers, readings.front().loader->name);
+    if (twice >= lists.size()) {
+      const auto shared = static_cast<std::size_t>(
+          std::ranges::count_if(readers, [](const auto& sample) { return sample.second > 1; }));
+      return note_shared(shared, readers.size(), readings.front().loader->name);
+    }
     say(Weight::kNote,
         fmt::format("padded: {} of {} samples {} read twice in an epoch of the loader of {}, so "
                     "that each rank has as many",
@@ -575,19 +718,41 @@ class ReplicaComparison {
     return std::ranges::lexicographical_compare(one, other);
   }
 
+  /// A DistributedSampler tells samples by their place in a dataset, which may be another one on
+  /// each rank: a split that each draws by itself.
+  void find_shared(const std::vector<Reading>& readings) {
+    std::map<core::Digest, std::size_t> readers;
+    std::set<std::span<const core::Digest>, decltype(&before_digest)> lists(&before_digest);
+    for (const auto& [rank, loader] : readings) {
+      if (loader->trains && loader->is_whole && !loader->numbers.empty()) {
+        lists.insert(loader->digests);
+      }
+    }
+    for (const auto& list : lists) {
+      for (const core::Digest& sample : list) ++readers[sample];
+    }
+    const auto shared = static_cast<std::size_t>(
+        std::ranges::count_if(readers, [](const auto& sample) { return sample.second > 1; }));
+    if (shared >= std::max<std::size_t>(lists.size(), 1 + readers.size() / 50)) {
+      note_shared(shared, readers.size(), readings.front().loader->name);
+    }
+  }
+
+  static bool before_digest(std::span<const core::Digest> one,
+                            std::span<const core::Digest> other) {
+    return std::ranges::lexicographical_compare(one, other);
+  }
+
   /// Samplers that shuffle by other seeds share some samples, and nobody reads others.
-  void note_shared(const std::map<std::int64_t, std::size_t>& readers, const std::string& loader) {
-    const auto shared =
-        std::ranges::count_if(readers, [](const auto& sample) { return sample.second > 1; });
+  void note_shared(std::size_t shared, std::size_t samples, const std::string& loader) {
     say(Weight::kSuspicion,
         fmt::format("parts of the data overlap: {} of {} samples are read more than once in an "
                     "epoch of the loader of {}, more than make each rank have as many",
                     shared,
-                    readers.size(),
+                    samples,
                     loader),
-        "give DistributedSampler the same seed and the same set_epoch() on every rank, and each "
-        "its "
-        "own rank");
+        "give DistributedSampler the same dataset, seed and set_epoch() on every rank, and each "
+        "its own rank");
   }
 
   /// Ranks that drew the same to the end: from their first draw on they were seeded alike, from a
@@ -631,7 +796,7 @@ class ReplicaComparison {
     numbers.reserve(ranks.size());
     for (const RankRead* rank : ranks) numbers.push_back(rank->number());
     if (may_be_alike(numbers)) return;
-    const std::string who = fmt::format("{}", fmt::join(numbers, ", "));
+    const std::string who = list_of_ranks(numbers);
     if (since == first) {
       say(Weight::kSuspicion,
           fmt::format("masks are copies: ranks {} made all of their {} draws from one seed, at "
@@ -698,7 +863,7 @@ class ReplicaComparison {
     say(Weight::kSuspicion,
         fmt::format("parts are copies: ranks {} hold each another part of {}{}, and the same in "
                     "it, step after step",
-                    fmt::join(ranks, ", "),
+                    list_of_ranks(ranks),
                     fmt::join(shown, ", "),
                     names.size() > kShown ? fmt::format(" and {} more", names.size() - kShown)
                                           : std::string()),
@@ -713,12 +878,123 @@ class ReplicaComparison {
              !rank->roots.finds_gradients;
     };
     if (read_.empty() || !std::ranges::all_of(read_, has_none)) return;
+    trains_ = false;
     say(Weight::kProof,
         fmt::format("the optimizer made {} with no gradient at all, on every rank",
                     counted(report_.steps, "step")),
         "look for what keeps gradients from the parameters that the optimizer has: "
         "set_requires_gradient_sync(False) or no_sync() that is never left, zero_grad() between "
         "backward() and step(), parameters of another model");
+  }
+
+  /// Samples that one rank trains on and another one validates with: each drew a split of its own.
+  void find_validated() {
+    std::map<core::Digest, std::uint32_t> trained;  // by the last rank that did
+    std::map<std::uint32_t, std::set<core::Digest>> own;
+    for (const RankRead* rank : read_) {
+      for (const LoaderRead& loader : rank->roots.data.loaders) {
+        if (!loader.trains) continue;
+        for (const core::Digest& sample : loader.digests) trained[sample] = rank->number();
+        own[rank->number()].insert(loader.digests.begin(), loader.digests.end());
+      }
+    }
+    std::set<core::Digest> shared;
+    std::size_t validated = 0;
+    RankList ranks;
+    for (const RankRead* rank : read_) {
+      bool is_other = false;
+      for (const LoaderRead& loader : rank->roots.data.loaders) {
+        if (loader.trains || loader.digests.empty()) continue;
+        const auto is_own = [&](const core::Digest& sample) {
+          return own[rank->number()].contains(sample);
+        };
+        // Who looks at what he trains on means to, and so does who looks at the data of all.
+        if (std::ranges::any_of(loader.digests, is_own)) continue;
+        const auto before = shared.size();
+        for (const core::Digest& sample : loader.digests) {
+          if (trained.contains(sample)) shared.insert(sample);
+        }
+        validated += loader.digests.size();
+        is_other = is_other || shared.size() > before;
+      }
+      if (is_other) ranks.push_back(rank->number());
+    }
+    if (shared.empty() || shared.size() == validated) return;
+    say(Weight::kProof,
+        fmt::format(
+            "trained and validated: {} of the samples that {} validate{} with are trained on "
+            "by other ranks, and none by the rank itself",
+            shared.size(),
+            text_of_ranks(ranks),
+            ranks.size() == 1 ? "s" : ""),
+        "draw one split on all ranks: the same generator for random_split(), without the rank in "
+        "its "
+        "seed");
+  }
+
+  /// Parameters that should train and stay as they are.
+  void find_still() {
+    std::map<StillReason, std::set<std::string_view>> by_reason;
+    std::set<std::string_view> exchanged;
+    for (const RankRead* rank : read_) {
+      for (const StillParameter& still : rank->roots.still)
+        by_reason[still.reason].insert(still.name);
+      exchanged.insert(rank->roots.exchanged.begin(), rank->roots.exchanged.end());
+    }
+    // What moves on some rank, or has a gradient there, is no such thing.
+    for (const RankRead* rank : read_) {
+      for (auto& [reason, names] : by_reason) {
+        std::erase_if(names, [&, which = reason](std::string_view name) {
+          return std::ranges::find(rank->roots.still, StillParameter{std::string(name), which}) ==
+                 rank->roots.still.end();
+        });
+      }
+    }
+    const bool all_rest = is_frozen_ || !trains_;
+    for (const auto& [reason, names] : by_reason) {
+      if (names.empty() || (all_rest && reason != StillReason::kNoOptimizer)) continue;
+      constexpr std::size_t kShown = 3;
+      std::vector<std::string_view> shown(names.begin(), names.end());
+      const std::size_t more = shown.size() - std::min(shown.size(), kShown);
+      shown.resize(shown.size() - more);
+      const std::string which =
+          fmt::format("{}{}",
+                      fmt::join(shown, ", "),
+                      more == 0 ? std::string() : fmt::format(" and {} more", more));
+      const bool are_experts = std::ranges::any_of(
+          names, [&](std::string_view name) { return exchanged.contains(name); });
+      note_still(reason, which, are_experts);
+    }
+  }
+
+  void note_still(StillReason reason, const std::string& which, bool are_experts) {
+    switch (reason) {
+      case StillReason::kNoOptimizer:
+        return say(
+            Weight::kProof,
+            fmt::format("parameters never move: {}: they get gradients, and no optimizer has "
+                        "them",
+                        which),
+            "give the optimizer all parameters that are to be trained, and set "
+            "requires_grad=False of the others");
+      case StillReason::kNoGradient:
+        return say(
+            are_experts ? Weight::kProof : Weight::kSuspicion,
+            fmt::format("parameters never move: {}: an optimizer has them, and no step of it "
+                        "finds a gradient{}",
+                        which,
+                        are_experts ? ", though they work on what ranks exchange" : ""),
+            "look for detach(), for a collective without a backward pass, and for modules "
+            "that nothing uses");
+      case StillReason::kUnmoved:
+        return say(
+            Weight::kSuspicion,
+            fmt::format("parameters never move: {}: they have gradients, and a step of their "
+                        "optimizer changes nothing of them",
+                        which),
+            "look for steps that are lost in rounding, and for a gradient that is 0 but for "
+            "rounding");
+    }
   }
 
   void find_frozen() {
@@ -734,6 +1010,7 @@ class ReplicaComparison {
       }
       return rank->roots.has_gradients && stays;
     });
+    is_frozen_ = frozen;
     if (!frozen) return;
     say(Weight::kProof,
         fmt::format("weights never moved in {} steps, though their gradients are not 0",
@@ -748,12 +1025,33 @@ class ReplicaComparison {
   std::optional<std::uint32_t> gradients_since_;  ///< the first step that compares them
   std::vector<const RankRead*> read_;             ///< those that can be
   bool exchanges_match_ = false;
+  bool is_frozen_ = false;  ///< nothing moves at all
+  bool trains_ = true;      ///< some step finds a gradient
 };
 
 }  // namespace
 
+std::string list_of_ranks(const RankList& ranks) {
+  constexpr std::size_t kShown = 8;
+  std::vector<std::string> rows;
+  std::size_t shown = 0;
+  for (std::size_t first = 0, end = 0; first < ranks.size() && rows.size() < kShown; first = end) {
+    for (end = first + 1; end < ranks.size() && ranks[end] == ranks[end - 1] + 1; ++end) {
+    }
+    if (end - first > 2) {
+      rows.push_back(fmt::format("{}-{}", ranks[first], ranks[end - 1]));
+    } else {
+      end = first + 1;
+      rows.push_back(std::to_string(ranks[first]));
+    }
+    shown = end;
+  }
+  if (shown < ranks.size()) rows.back() += fmt::format(" and {} more", ranks.size() - shown);
+  return fmt::format("{}", fmt::join(rows, ", "));
+}
+
 std::string text_of_ranks(const RankList& ranks) {
-  return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
+  return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", list_of_ranks(ranks));
 }
 
 std::optional<std::uint32_t> number_fact(const core::RunManifest& manifest, std::string_view name) {
@@ -838,6 +1136,27 @@ RankCause cause_of_all_gradients(const ReplicaDifference& first) noexcept {
           "its wrapper"};
 }
 
+RankCause cause_behind_backward(const ReplicaDifference& first) noexcept {
+  if (first.behind_reduction->by_norm) {
+    return {"gradients are clipped by other norms",
+            "the gradients were the same on all ranks before they were multiplied by a factor that "
+            "is made of a norm",
+            "clip by the norm of all shards: sum the squares over the ranks that hold them"};
+  }
+  if (first.behind_reduction->reduced) {
+    return {"gradients changed behind their reduction",
+            "a collective gave all ranks the same, and their optimizers read something else",
+            "do the same to gradients on every rank between the reduction and the step: look for "
+            "another divisor, a scale, a clip or weight decay on some ranks alone, and for a "
+            "communication hook that computes otherwise there"};
+  }
+  return {
+      "gradients changed behind the backward pass",
+      "the backward pass gave all ranks the same, and their optimizers read something else",
+      "do the same to gradients on every rank between the backward pass and the step: look for a "
+      "scale, a clip or weight decay on some ranks alone"};
+}
+
 RankCause cause_of_gradients(const ReplicaDifference& first) noexcept {
   if (first.names.empty()) {
     return {"gradients not reduced",
@@ -851,13 +1170,7 @@ RankCause cause_of_gradients(const ReplicaDifference& first) noexcept {
             "clip on all ranks or on none: look for a condition on the rank, or on a value that is "
             "not the same on all of them"};
   }
-  if (first.behind_reduction) {
-    return {"gradients changed behind their reduction",
-            "a collective gave all ranks the same, and their optimizers read something else",
-            "do the same to gradients on every rank between the reduction and the step: look for "
-            "another divisor, a scale, a clip or weight decay on some ranks alone, and for a "
-            "communication hook that computes otherwise there"};
-  }
+  if (first.behind_reduction) return cause_behind_backward(first);
   if (first.other_passes) {
     return {"the optimizer skipped a step on some ranks",
             "the ranks made other numbers of backward passes before this step of their optimizers",
@@ -1019,6 +1332,9 @@ core::ExitCode exit_code_of(const RanksReport& report) noexcept {
     return finding.weight == RankFinding::Weight::kProof;
   });
   if (damaged) return core::ExitCode::kDumpUnusable;
+  if (!report.why_not.empty() && report.leading() == nullptr && !proven) {
+    return core::ExitCode::kNotComparable;
+  }
   if (report.leading() != nullptr || proven) return core::ExitCode::kDivergence;
   const bool nothing = report.steps == 0 || report.compared() == 0 || report.ranks.size() < 2 ||
                        report.knows_no_replica();

@@ -54,6 +54,8 @@ struct RankRange {
 /// Ranks, sorted, each once.
 using RankList = std::vector<std::uint32_t>;
 
+/// `0, 2`; more than two in a row as `4-7`, and of many such rows the first.
+std::string list_of_ranks(const RankList& ranks);
 /// `rank 1`, `ranks 0, 2`.
 std::string text_of_ranks(const RankList& ranks);
 
@@ -70,6 +72,7 @@ struct RankState {
   std::uint32_t steps = 0;    ///< that its optimizer made
   std::string last_operator;  ///< where it did not come to its end
   std::string raised;         ///< the exception that ended its program, and where; empty = none
+  std::string said;           ///< first line of its text
   std::string message;        ///< why it cannot be read; empty = it can
 
   [[nodiscard]] bool is_read() const noexcept { return message.empty(); }
@@ -86,6 +89,8 @@ struct BehindReduction {
   std::string what;  ///< `aten::mul_ (train.py:7) on rank 1 alone`
   std::uint32_t rank = 0;
   std::uint64_t op = 0;  ///< op index there
+  bool by_norm = false;  ///< it is a factor that was made of a norm
+  bool reduced = true;   ///< a collective gave all ranks the same; else their backward passes did
 };
 
 /// Where ranks part in one kind, for the first time.
@@ -118,6 +123,9 @@ struct ReplicaDifference {
   /// Of what the optimizer makes of gradients: these were compared before, or in the same step.
   bool knows_gradients = false;
   bool some_have_none = false;  ///< of gradients: parameters beside them have none
+  /// Of gradients that are clipped: `names` are those that differ before, and made the others
+  /// differ.
+  bool before_clipping = false;
   /// Of gradients: some of the ranks, which read other data, have the same.
   bool shared_by_some = false;
   /// Of gradients: a collective gave all ranks the same.
@@ -162,6 +170,10 @@ struct RanksReport {
   std::uint64_t norms = 0;
   std::uint64_t open_norms = 0;
   std::string why_open;  ///< the first of them
+  /// Why the ranks cannot be held against each other, though they were read; empty = they can.
+  std::string why_not;
+  std::string mend;         ///< of that
+  bool is_unnamed = false;  ///< no rank says of which run it is
   std::vector<RankFinding> findings;
 
   /// The earliest of all kinds; null where all is equal.

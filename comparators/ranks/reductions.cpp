@@ -45,6 +45,26 @@ struct Change {
   bool computes = false;      ///< it belongs to the backward pass of a module
 };
 
+/// Whether a number was made of a norm, a few operators before.
+bool is_of_norm(const core::DumpSource& dump, std::int64_t producer, int depth = 0) {
+  constexpr int kDeepest = 6;
+  if (producer < 0 || depth > kDeepest) return false;
+  const core::OpRecord record = dump.op(static_cast<std::uint64_t>(producer));
+  if (record.op->name.find("norm") != std::string::npos) return true;
+  return std::ranges::any_of(record.tensors, [&](const core::TensorRecord& tensor) {
+    return core::is_input(tensor) && tensor.producer != producer &&
+           is_of_norm(dump, tensor.producer, depth + 1);
+  });
+}
+
+/// Whether it changes a gradient by such a factor.
+bool scales_by_norm(const core::DumpSource& dump, const core::OpRecord& record) {
+  return std::ranges::any_of(record.tensors, [&](const core::TensorRecord& tensor) {
+    return core::is_input(tensor) && core::element_count(tensor.shape) == 1 &&
+           std::cmp_less(tensor.producer, record.index) && is_of_norm(dump, tensor.producer);
+  });
+}
+
 Change change_of(const core::OpRecord& record, std::int64_t elements) {
   Change change;
   change.item = {record.op->name, digest_of_outputs(record).value_or(core::Digest()), record.index};
@@ -102,9 +122,11 @@ ReplicaItems reduction_of(const core::DumpSource& dump,
     if (record.step != step.step) continue;
     Change& change = behind.emplace_back(change_of(record, elements));
     if (gives_alike(record.op->name) && holds(record, elements)) return made_of(behind);
+    if (!change.computes && scales_by_norm(dump, record)) change.item.name += kMadeOfNorm;
     ahead.insert(change.of.begin(), change.of.end());
   }
-  return {};
+  while (!behind.empty() && !behind.back().computes) behind.pop_back();
+  return behind.empty() ? ReplicaItems() : made_of(behind);
 }
 
 }  // namespace repro_check::comparators

@@ -136,6 +136,49 @@ class ManyRanks(unittest.TestCase):
         trace.write_bytes(trace.read_bytes()[:-2000])
         self.assertEqual(self.expect_the_same(6)[1], 3)
 
+    def test_slices_of_parameters_that_no_wrapper_has(self):
+        self.make(0, 0, "own")
+        self.assertEqual(self.expect_the_same(5)[1], 0)
+
+    def test_a_missing_rank(self):
+        self.make()
+        self.make(name="again")
+        self.assertEqual(self.tool("verify", "run").returncode, 0)
+        for count in (True, False):  # without its count of ranks each dump says it
+            for run in ("run", "again"):
+                shutil.rmtree(self.tmp / run / "rank-23", ignore_errors=True)
+                if not count:
+                    (self.tmp / run / "ranks.json").unlink()
+            done = self.tool("verify", "run", "--format", "json")
+            self.assertEqual(done.returncode, 3, done.stdout)
+            self.assertEqual([each["status"] for each in json.loads(done.stdout)["dumps"]],
+                             ["verified"] * 23 + ["incomplete"])
+            self.assertEqual(self.ranks(4)["absent"], [23])
+            done = self.tool("diff", "run", "again")
+            self.assertEqual(done.returncode, 4, done.stdout)
+            self.assertIn("rank-23", done.stdout)
+
+    def test_ranks_of_two_runs(self):
+        self.make(5, 2, "grad")
+        self.make(name="again")
+        shutil.rmtree(self.tmp / "run" / "rank-5")
+        shutil.move(self.tmp / "again" / "rank-5", self.tmp / "run" / "rank-5")
+        report = self.ranks(4)
+        self.assertIsNone(report["first"])
+        self.assertIn("several runs", report["why_not"]["why"])
+        self.make(name="third")
+        self.assertEqual(self.tool("diff", "third", "run").returncode, 4)
+        self.assertEqual(self.tool("ranks", *(f"third/rank-{rank}" for rank in range(23)), "run/rank-4").returncode, 2)
+        self.expect_the_same(8)
+
+    def test_lists_of_many_ranks(self):
+        self.make(ranks=256)
+        for rank in range(100, 200):
+            shutil.rmtree(self.tmp / "run" / f"rank-{rank}")
+        shown = self.tool("ranks", "run").stdout
+        self.assertRegex(shown, r"(?m)^  absent +ranks 100-199$")
+        self.assertLess(len(shown.splitlines()), 6)
+
     def make_again(self, *fault):
         shutil.rmtree(self.tmp / "run")
         self.make(*fault)
@@ -224,7 +267,7 @@ class ManyRanks(unittest.TestCase):
         self.make(name="again")
         for run in ("run", "again"):
             shutil.rmtree(self.tmp / run / "rank-3")
-        self.assertEqual(self.expect_the_same_of_two().returncode, 3)
+        self.assertEqual(self.expect_the_same_of_two().returncode, 4)
 
     def test_slices_of_two_runs_are_of_one_comparison(self):
         self.make()

@@ -86,9 +86,38 @@ class Rank {
     return *this;
   }
 
+  /// Of the message that was made last: the memory it is in, and what that holds when it is made.
+  Rank& holds(core::Digest digest) {
+    auto op = fixture_.ops.rbegin();
+    while (op->op->name != "c10d::send" && op->op->name != "c10d::recv_") ++op;
+    op->tensors = {memory(digest)};
+    return *this;
+  }
+
+  /// What was received last is read.
+  Rank& reads(core::Digest digest) {
+    core::TensorRecord read = memory(digest);
+    for (const core::OpRecord& op : fixture_.ops) {
+      if (op.op->name == "c10d::recv_") read.producer = static_cast<std::int64_t>(op.index);
+    }
+    add("aten::mul", {}, true);
+    fixture_.ops.back().tensors = {std::move(read)};
+    return *this;
+  }
+
   [[nodiscard]] MemorySource source() const { return MemorySource(fixture_); }
 
  private:
+  static core::TensorRecord memory(core::Digest digest) {
+    core::TensorRecord tensor;
+    tensor.slot = "tensors.0";
+    tensor.shape = {2};
+    tensor.state = core::ContentState::kHashed;
+    tensor.digest = digest;
+    tensor.storage = 3;
+    return tensor;
+  }
+
   void add(std::string_view name, std::vector<core::Argument> arguments, bool has_results) {
     core::OpRecord record;
     record.index = fixture_.ops.size();
@@ -161,7 +190,7 @@ TEST_CASE("what gives all ranks the same must have given it") {
     ranks[i].collective("c10d::allreduce_", "float32 [2]", "all", true, {{given, given}});
   }
   CHECK(only(match(ranks)) ==
-        "result mismatch: collective 3 of group all (ranks 0, 1, 2), at step 0, c10d::allreduce_ "
+        "result mismatch: collective 3 of group all (ranks 0-2), at step 0, c10d::allreduce_ "
         "float32 [2], gave rank 1 something else than ranks 0, 2");
 }
 
@@ -250,5 +279,28 @@ TEST_CASE("a message is the same in another shape, and from anybody nobody knows
                          "1), tag 0, is sent at "
                          "step 0 as c10d::send float32 [2], and rank 1 never received it; "));
   ranks[1].message("c10d::recv_any_source_", "float32 [2]", nullptr, 0);
+  CHECK(match(ranks).findings.empty());
+}
+
+TEST_CASE("what a message holds must come as it was sent") {
+  std::vector<Rank> ranks = two_ranks();
+  const auto pass = [&](core::Digest sent, core::Digest read) {
+    ranks[0].message("c10d::send", "float32 [2]", "to", 1).holds(sent);
+    ranks[1].message("c10d::recv_", "float32 [2]", "from", 0).holds({0, 1}).reads(read);
+  };
+  pass({4, 4}, {4, 4});
+  CHECK(match(ranks).findings.empty());
+  CHECK(match(ranks).messages == 1);
+  pass({5, 5}, {6, 6});
+  const std::string said = only(match(ranks));
+  CHECK(said.starts_with("content mismatch: message 2 from rank 0 to rank 1"));
+  CHECK(said.find(core::to_hex({5, 5})) != std::string::npos);
+  CHECK(said.find(core::to_hex({6, 6})) != std::string::npos);
+}
+
+TEST_CASE("what a message holds is not known where nobody read it") {
+  std::vector<Rank> ranks = two_ranks();
+  ranks[0].message("c10d::send", "float32 [2]", "to", 1).holds({4, 4});
+  ranks[1].message("c10d::recv_", "float32 [2]", "from", 0).holds({0, 1});
   CHECK(match(ranks).findings.empty());
 }

@@ -21,15 +21,20 @@ namespace core = repro_check::core;
 using repro_check::comparators::beginnings_of;
 using repro_check::comparators::cause_of;
 using repro_check::comparators::digest_of_number;
+using repro_check::comparators::exit_code_of;
 using repro_check::comparators::judge;
+using repro_check::comparators::list_of_ranks;
+using repro_check::comparators::name_on_mesh;
 using repro_check::comparators::number_fact;
 using repro_check::comparators::RankFinding;
+using repro_check::comparators::RankList;
 using repro_check::comparators::RankRead;
 using repro_check::comparators::RankReads;
 using repro_check::comparators::ReplicaColumn;
 using repro_check::comparators::ReplicaKind;
 using repro_check::comparators::SetAside;
 using repro_check::comparators::SharedColumns;
+using repro_check::comparators::StillReason;
 
 namespace {
 
@@ -109,7 +114,7 @@ TEST_CASE("ranks that work on parts of the same draw alike") {
     reads.ranks[rank].roots.draws = reads.ranks[0].roots.draws;
   const auto copies = judge(reads).findings;
   REQUIRE(copies.size() == 1);
-  CHECK(copies[0].what.starts_with("masks are copies: ranks 0, 1, 2, 3 made"));
+  CHECK(copies[0].what.starts_with("masks are copies: ranks 0-3 made"));
 }
 
 TEST_CASE("ranks of which some are replicas are alike within these alone") {
@@ -337,4 +342,197 @@ TEST_CASE("what the loaders of one rank alone do is said of one rank") {
   const auto findings = judge(reads).findings;
   REQUIRE(findings.size() == 1);
   CHECK(findings[0].what == "same order in every epoch (rank 1)");
+}
+
+namespace {
+
+/// Adds what ranks have of a kind, by a number for each step, and 0 for none.
+void add_column(RankRead& rank,
+                ReplicaKind kind,
+                const std::string& part,
+                const std::vector<std::uint64_t>& numbers,
+                std::uint32_t items = 1) {
+  ReplicaColumn column;
+  for (std::uint32_t step = 0; step < numbers.size(); ++step) {
+    if (numbers[step] != 0) column.add(step, {{numbers[step], 7}, 20 + step, items});
+  }
+  rank.roots.columns[{kind, 0, part}] = std::make_shared<const ReplicaColumn>(std::move(column));
+}
+
+std::vector<std::string> words(const std::vector<RankFinding>& findings) {
+  std::vector<std::string> whats;
+  for (const RankFinding& finding : findings) whats.push_back(finding.what);
+  return whats;
+}
+
+}  // namespace
+
+TEST_CASE("many ranks in a row are a range") {
+  CHECK(list_of_ranks({}).empty());
+  CHECK(list_of_ranks({3}) == "3");
+  CHECK(list_of_ranks({0, 1}) == "0, 1");
+  CHECK(list_of_ranks({0, 1, 2, 5, 7, 8, 9, 10}) == "0-2, 5, 7-10");
+  RankList all;
+  for (std::uint32_t rank = 0; rank < 256; ++rank) all.push_back(rank);
+  CHECK(list_of_ranks(all) == "0-255");
+  RankList odd;
+  for (std::uint32_t rank = 1; rank < 256; rank += 2) odd.push_back(rank);
+  CHECK(list_of_ranks(odd) == "1, 3, 5, 7, 9, 11, 13, 15 and 120 more");
+}
+
+TEST_CASE("ranks of several runs, attempts or parts of a program are not held against each other") {
+  RankReads reads = training({{1, 2}, {1, 3}});
+  for (RankRead& rank : reads.ranks) rank.run_id = "a";
+  CHECK(exit_code_of(judge(reads)) == core::ExitCode::kDivergence);
+  const auto is_refused = [&] {
+    const auto report = judge(reads);
+    return report.leading() == nullptr && !report.why_not.empty() &&
+           exit_code_of(report) == core::ExitCode::kNotComparable;
+  };
+  reads.ranks[1].run_id = "b";
+  CHECK(is_refused());
+  reads.ranks[1].run_id = "";
+  CHECK(is_refused());
+  reads.ranks[1].run_id = "a";
+  reads.ranks[1].attempt = 1;
+  CHECK(is_refused());
+  reads.ranks[1].attempt = 0;
+  reads.ranks[1].only = "steps 0:2";
+  CHECK(is_refused());
+  // Of those that an older recorder made nothing is known.
+  reads.ranks[1].only = "";
+  for (RankRead& rank : reads.ranks) rank.run_id = "";
+  CHECK(judge(reads).is_unnamed);
+  CHECK(exit_code_of(judge(reads)) == core::ExitCode::kDivergence);
+}
+
+TEST_CASE("behind join() contexts of other lengths steps are none of each other's") {
+  RankReads reads = training({{1, 2, 3, 4, 5}, {1, 2, 3, 6}});
+  reads.ranks[0].joined = {3, 5};
+  reads.ranks[1].joined = {2, 4};
+  auto report = judge(reads);
+  CHECK(report.leading() == nullptr);
+  REQUIRE(report.findings.size() == 1);
+  CHECK(report.findings[0].weight == RankFinding::Weight::kNote);
+  CHECK(report.findings[0].what.find("step 2") != std::string::npos);
+  // What parts before is said.
+  reads.ranks[1].joined = {4};
+  reads.ranks[0].joined = {5};
+  report = judge(reads);
+  REQUIRE(report.leading() != nullptr);
+  CHECK(report.leading()->step == 3);
+}
+
+TEST_CASE("parameters that come together again were averaged") {
+  RankReads reads = training({{1, 2, 3, 4, 5}, {1, 12, 13, 14, 15}});
+  const auto begin = [&](const std::vector<std::uint64_t>& one,
+                         const std::vector<std::uint64_t>& other) {
+    add_column(reads.ranks[0], ReplicaKind::kEntryParameters, "", one);
+    add_column(reads.ranks[1], ReplicaKind::kEntryParameters, "", other);
+    return exit_code_of(judge(reads));
+  };
+  CHECK(begin({1, 2, 3, 4, 5}, {1, 2, 13, 14, 15}) == core::ExitCode::kDivergence);
+  CHECK(begin({1, 2, 3, 4, 5}, {1, 2, 13, 4, 15}) == core::ExitCode::kNotComparable);
+  for (RankRead& rank : reads.ranks) rank.averages = true;
+  CHECK(begin({1, 2, 3, 4, 5}, {1, 2, 13, 4, 15}) == core::ExitCode::kReproducible);
+  // What the recording holds nothing of cannot be judged.
+  CHECK(begin({1, 2, 3, 4, 5}, {1, 2, 13, 14, 15}) == core::ExitCode::kNotComparable);
+}
+
+TEST_CASE("experts that begin alike are each rank's own") {
+  RankReads reads = training({{1}, {2}});
+  for (RankRead& rank : reads.ranks) {
+    rank.roots.beginning = {{"dense.weight", {5, 7}}, {"expert.weight", {6, 7}}};
+  }
+  CHECK(beginnings_of(reads.ranks).apart.empty());
+  reads.ranks[1].roots.exchanged = {"expert.weight"};
+  CHECK(beginnings_of(reads.ranks).apart == SetAside{"expert.weight"});
+}
+
+TEST_CASE("parts of tensors that other ranks share are other tensors") {
+  const repro_check::comparators::Meshes meshes{{"a.weight", "0,2"}};
+  CHECK(name_on_mesh("a.weight@0:1/2", "a.weight", meshes) == "a.weight@0:1/2|0,2");
+  CHECK(name_on_mesh("a.weight", "a.weight", meshes) == "a.weight@|0,2");
+  CHECK(name_on_mesh("b.weight", "b.weight", meshes) == "b.weight");
+}
+
+TEST_CASE("what one rank reads for its log is not compared") {
+  RankReads reads = training({{1, 2}, {1, 2}});
+  add_column(reads.ranks[0], ReplicaKind::kActivations, "|0,1 (train.py:3)", {1, 2});
+  add_column(reads.ranks[1], ReplicaKind::kActivations, "|0,1 (train.py:3)", {1, 2});
+  add_column(reads.ranks[0], ReplicaKind::kActivations, "|0,1 (train.py:9)", {5, 6});
+  CHECK(judge(reads).leading() == nullptr);
+  CHECK(judge(reads).alone == 0);
+  add_column(reads.ranks[1], ReplicaKind::kActivations, "|0,1 (train.py:9)", {5, 7}, 2);
+  CHECK(judge(reads).leading() == nullptr);
+  add_column(reads.ranks[1], ReplicaKind::kActivations, "|0,1 (train.py:9)", {5, 7});
+  CHECK(judge(reads).leading() != nullptr);
+}
+
+TEST_CASE("parameters that never move") {
+  RankReads reads = training({{1, 2, 3}, {1, 2, 3}});
+  const auto code = [&](StillReason reason) {
+    for (RankRead& rank : reads.ranks) rank.roots.still = {{"body.weight", reason}};
+    const auto report = judge(reads);
+    REQUIRE(report.findings.size() == 1);
+    CHECK(report.findings[0].what.find("body.weight") != std::string::npos);
+    return report.findings[0].weight;
+  };
+  CHECK(code(StillReason::kNoOptimizer) == RankFinding::Weight::kProof);
+  CHECK(code(StillReason::kUnmoved) == RankFinding::Weight::kSuspicion);
+  CHECK(code(StillReason::kNoGradient) == RankFinding::Weight::kSuspicion);
+  reads.ranks[0].roots.exchanged = {"body.weight"};
+  CHECK(code(StillReason::kNoGradient) == RankFinding::Weight::kProof);
+  reads.ranks[1].roots.still.clear();
+  CHECK(words(judge(reads).findings).empty());
+}
+
+TEST_CASE("samples are known by what they are where each rank has a dataset of its own") {
+  RankReads reads = training({{1}, {1}});
+  const auto load = [&](std::size_t rank, bool trains, std::uint64_t first, std::uint64_t end) {
+    auto& loader = reads.ranks[rank].roots.data.loaders.emplace_back();
+    loader.loader = trains ? 0 : 1;
+    loader.name = "train.py:7";
+    loader.trains = trains;
+    for (std::uint64_t i = first; i < end; ++i) loader.digests.push_back({i, 7});
+    const std::int64_t from = rank == 0 ? 0 : 100;
+    if (trains) loader.numbers = {from, from + 1};
+  };
+  const auto said = [&] { return words(judge(reads).findings); };
+  load(0, true, 0, 20);
+  load(1, true, 20, 40);
+  CHECK(said().empty());
+  load(0, false, 60, 70);
+  load(1, false, 60, 70);
+  CHECK(said().empty());
+  reads.ranks[1].roots.data.loaders.clear();
+  load(1, true, 15, 35);
+  load(1, false, 60, 70);
+  REQUIRE(said().size() == 1);
+  CHECK(said()[0].starts_with("parts of the data overlap: 5 of 35 samples"));
+  reads.ranks[1].roots.data.loaders.clear();
+  load(1, true, 20, 40);
+  load(1, false, 10, 16);
+  load(1, false, 60, 62);
+  REQUIRE(said().size() == 1);
+  CHECK(said()[0].starts_with("trained and validated: 6 of the samples"));
+  // Who looks at what he trains on means to.
+  reads.ranks[1].roots.data.loaders.clear();
+  load(1, true, 20, 40);
+  load(1, false, 10, 30);
+  CHECK(said().empty());
+}
+
+TEST_CASE("gradients that differ before they are clipped made the others differ") {
+  RankReads reads = training({{1}, {2}});
+  const std::vector<core::Digest> roots{{1, 7}, {2, 7}};
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    reads.items[roots[rank]] = {{"head", {rank, 1}}, {"norm", {rank, 2}}};
+    reads.unclipped[roots[rank]] = {{"local.head", digest_of_number(3)},
+                                    {"local.norm", digest_of_number(static_cast<double>(rank))}};
+  }
+  REQUIRE(judge(reads).leading() != nullptr);
+  CHECK(judge(reads).leading()->names == std::vector<std::string>{"norm"});
+  reads.unclipped.clear();
+  CHECK(judge(reads).leading()->names == std::vector<std::string>{"head", "norm"});
 }

@@ -120,7 +120,8 @@ TEST_CASE("what made a gradient is found behind what was done to it since") {
   chain.op("aten::div_", 8).op("aten::mul_", 8);
   CHECK(chain.reduction() == Names{"c10d::allreduce_", "aten::div_", "aten::mul_"});
   chain.clip();
-  CHECK(chain.reduction() == Names{"c10d::allreduce_", "aten::div_", "aten::mul_", "aten::mul_"});
+  CHECK(chain.reduction() ==
+        Names{"c10d::allreduce_", "aten::div_", "aten::mul_", "aten::mul_, by a norm"});
 }
 
 TEST_CASE("a collective of less than the gradient, or that it is computed from, is none") {
@@ -136,4 +137,11 @@ TEST_CASE("a collective of less than the gradient, or that it is computed from, 
   Chain scattered;  // each rank has a part of its own
   scattered.op("c10d::reduce_scatter_", 8).op("aten::mul_", 8);
   CHECK(scattered.reduction().empty());
+}
+
+TEST_CASE("without a collective it is the backward pass that made a gradient") {
+  Chain chain;
+  chain.op("aten::ones", 8).accumulate();
+  chain.clip();
+  CHECK(chain.reduction() == Names{"aten::mm", "aten::add_", "aten::mul_, by a norm"});
 }

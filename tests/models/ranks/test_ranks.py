@@ -207,6 +207,93 @@ class Healthy(Ranks):
                 self.assert_in_sync(self.ranks(0))
 
 
+class Innocents(Ranks):
+    """What looks like ranks that part, and is meant."""
+    def judged(self, case, expected, ranks=2):
+        self.record(launched(case, ranks=ranks, program=TOGETHER), "--force")
+        return self.ranks(expected)
+
+    def test_join_over_two_epochs(self):
+        report = self.judged("join", 0)
+        self.assertEqual([each["weight"] for each in report["findings"]], ["note"])
+        self.assertGreater(report["kinds"][5]["items"], 0)
+
+    def test_periods_of_averaging(self):
+        report = self.judged("local_sgd", 0)
+        self.assertEqual([each["weight"] for each in report["findings"]], ["note"])
+        self.assertTrue(self.judged("averaged", 4)["why_not"]["why"])
+
+    def test_experts_that_begin_alike(self):
+        report = self.judged("experts", 0)
+        self.assertEqual((report["findings"], report["set_aside"]), ([], ["expert.bias", "expert.weight"]))
+
+    @unittest.skipUnless(SHARDS and importlib.util.find_spec("torch.distributed.pipelining"), "no sharded pipelines")
+    def test_stages_that_are_modules_of_their_own(self):
+        self.assertEqual(self.judged("sharded_stages", 0, ranks=4)["first"], None)
+
+    @unittest.skipUnless(importlib.util.find_spec("torch.distributed.tensor"), "this PyTorch has no DTensor")
+    def test_a_rank_that_looks_at_what_it_holds(self):
+        self.assertEqual(self.judged("logged", 0)["findings"], [])
+
+    def test_a_job_that_starts_its_ranks_again(self):
+        script = self.folder / "again.sh"
+        words = " ".join(launched())
+        script.write_text(f"STEPS=2 {words}\nTORCHELASTIC_RESTART_COUNT=1 STEPS=3 {words}\n", encoding="utf-8")
+        self.record(["bash", str(script)])
+        self.assertEqual(self.ranks(0)["steps"], 3)
+        for rank in (0, 1):
+            manifest = json.loads((self.folder / "run" / f"rank-{rank}" / "manifest.json").read_text())
+            self.assertEqual(manifest["attempt"], 1)
+
+    @unittest.skipUnless(importlib.util.find_spec("torch.testing._internal.distributed.fake_pg"), "no fake ranks")
+    def test_one_process_that_stands_for_all_ranks(self):
+        script = self.folder / "simulated.py"
+        script.write_text(
+            "import torch, torch.distributed as dist\n"
+            "from torch.testing._internal.distributed.fake_pg import FakeStore\n"
+            "dist.init_process_group('fake', rank=0, world_size=4, store=FakeStore())\n"
+            "dist.all_reduce(torch.ones(3))\n", encoding="utf-8")
+        for run in ("A", "B"):
+            done = self.tool("exec", "-o", run, "--", sys.executable, str(script), env=ONE_THREAD)
+            self.assertEqual(done.code, 0, done.stderr)
+        self.assertEqual(self.tool("diff", "A", "B").code, 0)
+        self.assertEqual(self.tool("ranks", "A").code, 4)
+
+
+class Faults(Ranks):
+    """What looks like ranks that agree."""
+    def found(self, case, ranks=2):
+        self.record(launched(case, ranks=ranks, program=TOGETHER), "--force")
+        return self.ranks(1)
+
+    def proof(self, case):
+        finding, = [each for each in self.found(case)["findings"] if each["weight"] == "proof"]
+        return finding["what"]
+
+    def test_parameters_that_never_move(self):
+        for case, name in (("head_alone", "0.bias, 0.weight"), ("experts_in_no_optimizer", "expert.bias, expert.weight"),
+                           ("experts_that_are_cut_off", "expert.bias, expert.weight")):
+            with self.subTest(case=case):
+                self.assertIn(name, self.proof(case))
+
+    def test_gradients_that_nobody_sums_and_all_clip(self):
+        report = self.found("partial")
+        self.assert_first(report, "replicated weights with partial gradients", 0, "gradients", ["bias", "weight"], 4)
+
+    def test_a_norm_of_what_one_rank_holds(self):
+        report = self.found("own_norm")
+        self.assertEqual(report["cause"]["name"], "gradients are clipped by other norms")
+        self.assertRegex(report["first"]["behind"], r"together.py:\d+")
+
+    def test_a_message_that_is_written_while_it_is_sent(self):
+        self.assertRegex(self.proof("overwritten"), r"^content mismatch: message 1 from rank 0 to rank 1.* [0-9a-f]{32} ")
+
+    def test_a_split_that_each_rank_draws(self):
+        report = self.found("split_by_rank")
+        self.assertEqual([each["what"].split(":")[0] for each in report["findings"]],
+                         ["trained and validated", "parts of the data overlap"])
+
+
 class Planted(Ranks):
     def test_initial_weights(self):
         report = self.planted("no-broadcast")
@@ -403,7 +490,7 @@ class Groups(Ranks):
     def test_a_collective_that_one_of_a_group_skips(self):
         # One waits in the other's next collective: neither explains the other.
         every, stage = self.exchanged("skipped")
-        self.assertRegex(every, r"^missing rank 0: never came to collective 2 of group 0 \(ranks 0, 1, 2, 3\), ")
+        self.assertRegex(every, r"^missing rank 0: never came to collective 2 of group 0 \(ranks 0-3\), ")
         self.assertRegex(stage, r"^missing rank 2: never came to collective 3 of group 3 \(ranks 0, 2\), which rank 0 "
                          r"entered at step 1 as c10d::allreduce_ float32 \[6, 8\] .* did not complete; ")
 
@@ -440,8 +527,9 @@ class TwoRuns(Ranks):
         self.assertEqual(self.tool("diff", "A", "run/rank-0").code, 2)
         (self.folder / "run" / "rank-1").rename(self.folder / "elsewhere")
         lacking = self.tool("diff", "A", "run")
-        self.assertEqual(lacking.code, 3, lacking.stderr)
-        self.assertIn("run/rank-1: no such directory", lacking.stdout)
+        self.assertEqual(lacking.code, 4, lacking.stderr)
+        self.assertIn("run/rank-1", lacking.stdout)
+        self.assertEqual(self.tool("verify", "run").code, 3)
 
 
     def test_another_number_of_ranks(self):
@@ -473,6 +561,14 @@ class Interrupted(Ranks):
         self.assertIn(1, [each["rank"] for each in report["ranks"] if each["last_operator"]])
         self.assertIn("INCOMPLETE: ", self.tool("ranks", "run").stdout)
         self.assert_never_came(report)
+
+    def test_a_rank_that_is_recovered_is_the_rank_that_it_was(self):
+        command = launched("killed")
+        for place in ("run", "again"):
+            self.tool("exec", "-o", place, "--", *command, env=ONE_THREAD)
+            facts = json.loads((self.folder / place / "rank-1" / "manifest.json").read_text())["environment"]
+            self.assertIn({"name": "distributed.rank", "value": "1"}, facts)
+            self.assertIn({"name": "distributed.wrapper", "value": "DistributedDataParallel"}, facts)
 
     def assert_never_came(self, report):
         what = report["findings"][0]["what"]
