@@ -48,6 +48,10 @@
 namespace repro_check::probe {
 namespace {
 
+/// What a program has written with no operator (`Tensor.apply_`): later readers of the memory have
+/// it from there.
+constexpr const char* kWrittenRecord = "repro_check::written";
+
 /// The recording of this process. Made once, and never destroyed: threads of the program may run
 /// operators until the process is gone.
 class Recording {
@@ -598,6 +602,14 @@ void repro_check_read(void* tensor) {
     const at::Tensor read = borrowed(tensor);
     if (!capture.may_hold_untold(read)) return;
     capture.record_values(std::string(core::kReadRecord), {{"tensor", read}}, {}, {});
+  });
+}
+
+void repro_check_written(void* tensor) {
+  if (c10::impl::tls_is_dispatch_key_excluded(capture::kCaptureKey)) return;
+  when_active([&](capture::Capture& capture) {
+    const at::Tensor written = borrowed(tensor);
+    capture.record_values(std::string(kWrittenRecord), {{"tensor", written}}, {}, {written});
   });
 }
 

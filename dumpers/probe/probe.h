@@ -73,6 +73,11 @@ void repro_check_shared(void* tensor);
 /// @param tensor  address of its TensorImpl
 void repro_check_read(void* tensor);
 
+/// The program has written the tensor, and called no operator for it: a record of what it holds
+/// now.
+/// @param tensor  address of its TensorImpl
+void repro_check_written(void* tensor);
+
 /// Whether the engine's key is excluded on the calling thread from here on.
 /// @return whether it was
 int repro_check_exclude(int excluded);

@@ -3,7 +3,7 @@
 which only what they leave can be seen, and whoever is handed the memory of a tensor."""
 import functools
 
-from repro_check_attach import Excluded, attached, guarded, is_tensor, tell, watch
+from repro_check_attach import Excluded, attached, guarded, is_tensor, tell, unseen, watch
 
 _GRAPH_MADE = b"a CUDA graph was made of operators that are not recorded"
 _GRAPH_RUN = b"CUDA graphs were run: operators inside are not recorded, what they left is compared where it is read"
@@ -203,9 +203,24 @@ def watch_memory(recording):
         if not recording.ended and not recording.is_unread() and is_tensor(tensor):
             recording.probe.repro_check_read(recording.ctypes.c_void_p(tensor._cdata))
 
+    def written(tensor):
+        if not recording.ended and not recording.is_unread() and is_tensor(tensor):
+            recording.probe.repro_check_written(recording.ctypes.c_void_p(tensor._cdata))
+
+    def written_storage(_result, storage, *_args, **_kwargs):
+        if not recording.ended:
+            with unseen():
+                view = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
+            written(view)
+
     for name in ("tolist", "__reduce_ex__"):
         tell(torch.Tensor, name, before=read)
     recording.read = read
+    # Loops over elements, with no operator.
+    for name in ("apply_", "map_", "map2_"):
+        tell(torch.Tensor, name, lambda _result, tensor, *_args, **_kwargs: written(tensor))
+    if hasattr(torch.UntypedStorage, "byteswap"):
+        tell(torch.UntypedStorage, "byteswap", written_storage)
     dlpack, reductions = torch.utils.dlpack, torch.multiprocessing.reductions
     for owner, after, names in ((torch.Tensor, given, ("numpy", "share_memory_", "__dlpack__")),
                                 (torch, taken, ("from_numpy", "frombuffer", "from_file", "as_tensor", "asarray")),

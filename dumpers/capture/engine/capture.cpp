@@ -1122,11 +1122,7 @@ void Capture::fill_head(Frame& frame,
 }
 
 void Capture::fill_inputs(const Call& call, Frame& frame) {
-  frame.tensors.restart();
-  frame.input_storages.clear();
-  frame.written.clear();
-  frame.watched.clear();
-  frame.unfilled.clear();
+  frame.restart();
   const OperatorPlan& plan = *frame.plan;
   const c10::IValue* arguments = arguments_of(plan, call.stack);
   const bool running = updates_running_stats(plan, arguments);
@@ -1148,6 +1144,9 @@ void Capture::fill_inputs(const Call& call, Frame& frame) {
                                frame.tensors[index].state == core::ContentState::kUninitialised &&
                                form_of(tensor) == TensorForm::kStrided;
       if (is_unfilled) frame.unfilled.push_back({tensor, index});
+      if (plan.is_custom && !written && frame.tensors[index].state == core::ContentState::kHashed) {
+        frame.held.push_back({tensor, slot, index});
+      }
       for_each_storage(tensor, [&](const c10::Storage& storage) {
         frame.input_storages.push_back(storage.unsafeGetStorageImpl());
       });
@@ -1243,6 +1242,7 @@ void Capture::note_uncounted(const Frame& frame) {
 void Capture::fill_outputs(const Call& call, Frame& frame) {
   const OperatorPlan& plan = *frame.plan;
   const c10::IValue* results = call.stack.data() + (call.stack.size() - plan.results.size());
+  note_undeclared_writes(frame);
   apply_writes(frame);
   if (plan.shows_written) note_shown(results[0].toTensor(), frame);
   frame.record.results.resize(plan.results.size());
@@ -1295,6 +1295,30 @@ void Capture::apply_writes(Frame& frame) {
   }
 }
 
+void Capture::note_undeclared_writes(Frame& frame) {
+  for (HeldArgument& held : frame.held) {
+    const c10::StorageImpl* storage =
+        held.tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
+    const bool is_known = std::ranges::any_of(frame.written, [&](const WrittenArgument& written) {
+      return written.tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl() ==
+             storage;
+    });
+    if (is_known) continue;
+    RecordingOrder order;
+    order.keep_bytes = false;
+    order.verify = true;
+    std::vector<core::TensorRecord> again;
+    RecordList list(again);
+    tensors_.add(held.tensor, held.slot, order, list);
+    tensors_.take_stale();
+    const core::TensorRecord& before = frame.tensors[held.record];
+    if (again.front().state != before.state || again.front().digest == before.digest) continue;
+    frame.written.push_back(
+        {held.tensor, held.slot, storage_size_of(held.tensor), held.tensor.numel(), {}});
+  }
+  frame.held.clear();
+}
+
 void Capture::note_shown(const at::Tensor& shown, const Frame& frame) {
   const c10::Storage& storage = shown.unsafeGetTensorImpl()->unsafe_storage();
   StorageEntry& entry = tensors_.storages().find(storage);
@@ -1343,6 +1367,7 @@ void Capture::raised(std::unique_ptr<Frame> frame) noexcept {
     // The innermost call that raised is the one to name; its callers raise after it.
     if (!last_.raised) note_last(frame->record, true);
     frame->record.results.clear();
+    note_undeclared_writes(*frame);
     apply_writes(*frame);
     frame->written.clear();
     raised_.push_back(std::move(frame));

@@ -302,6 +302,8 @@ class Capture : core::Pinned {
   void note_uncounted(const Frame& frame);
   void fill_outputs(const Call& call, Frame& frame);
   void apply_writes(Frame& frame);
+  /// Finds what an operator has written although its schema does not say so.
+  void note_undeclared_writes(Frame& frame);
   /// @param shown  the first result of an operator that shows what it wrote
   void note_shown(const at::Tensor& shown, const Frame& frame);
   void append(std::unique_ptr<Frame> frame);

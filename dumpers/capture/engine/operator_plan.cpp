@@ -230,6 +230,21 @@ int OperatorPlan::find(std::string_view name) const noexcept {
   return -1;
 }
 
+namespace {
+
+/// Whether an operator is none of LibTorch's own.
+bool is_custom(const std::string& name) {
+  static constexpr std::array<std::string_view, 20> kOwn{
+      "aten",      "prim",     "prims",    "quantized",        "quantized_decomposed",
+      "mkl",       "mkldnn",   "onednn",   "mkldnn_prepacked", "xnnpack",
+      "prepacked", "sparse",   "inductor", "profiler",         "rngprims",
+      "c10d",      "symm_mem", "fsdp",     "triton",           "repro_check"};
+  const std::string_view space = std::string_view(name).substr(0, name.find("::"));
+  return std::ranges::find(kOwn, space) == kOwn.end() && !space.starts_with('_');
+}
+
+}  // namespace
+
 OperatorPlans::OperatorPlans(std::vector<std::string> include, std::vector<std::string> exclude)
     : include_(std::move(include)), exclude_(std::move(exclude)) {}
 
@@ -258,6 +273,7 @@ OperatorPlan& OperatorPlans::find(const c10::OperatorHandle& op) {
   fresh->effect = effect_of(base, op);
   fresh->picks = schema.name().starts_with("aten::") && picks_elements(base);  // not c10d::scatter_
   fresh->is_marker = schema.name().starts_with("profiler::");
+  fresh->is_custom = is_custom(schema.name());
   find_exchange(schema, *fresh);
   find_gathering(schema, *fresh);
   // as_strided_ and its like are written as in-place operators, and touch no element either.

@@ -44,6 +44,13 @@ struct WatchedArgument {
   std::size_t record = 0;  ///< position among the frame's tensors
 };
 
+/// An argument of an operator whose schema may not say all that it writes.
+struct HeldArgument {
+  at::Tensor tensor;
+  std::string slot;
+  std::size_t record = 0;  ///< position among the frame's tensors
+};
+
 /// An argument that nobody is known to have written, of an operator that may show it or copy it.
 struct UnfilledArgument {
   at::Tensor tensor;
@@ -54,6 +61,16 @@ struct UnfilledArgument {
 /// operator finds every string and vector at its size.
 struct Frame : core::Pinned {
   Frame() : tensors(record.tensors) {}
+
+  /// For the next call.
+  void restart() {
+    tensors.restart();
+    input_storages.clear();
+    written.clear();
+    watched.clear();
+    unfilled.clear();
+    held.clear();
+  }
 
   /// @param tensor   an argument, of which tensors[index] is the record
   /// @param version  of it before it was digested
@@ -69,6 +86,7 @@ struct Frame : core::Pinned {
   std::vector<WrittenArgument> written;
   std::vector<WatchedArgument> watched;
   std::vector<UnfilledArgument> unfilled;
+  std::vector<HeldArgument> held;
   GeneratorSnapshot before;
   bool excluded = false;
   bool unread = false;            ///< Reading::kNone
@@ -148,6 +166,7 @@ struct OperatorPlan {
   bool packs = false;          ///< makes the packed weights of a quantised layer
   bool is_marker = false;      ///< of a profiler, and of no computation
   bool is_launch = false;      ///< of a kernel, which writes what it likes of what it is given
+  bool is_custom = false;      ///< a library's own: its schema is taken at its word by nobody
   bool view = false;           ///< only shows its argument in another shape
   bool lifts = false;          ///< hands out what `torch.tensor` has filled with a list
   Exchange exchange = Exchange::kNone;

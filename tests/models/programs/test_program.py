@@ -619,6 +619,36 @@ memory.numpy()[:] = float(sys.argv[1])
                     first = self.compare("import pickle, sys, torch\n" + text.replace("{}", read))
                     self.assertEqual(first["key"]["operator"], operator)
 
+    def test_what_is_written_with_no_operator_of_its_own_is_named(self):
+        writes = {
+            "x.apply_(lambda value: value + by)": "repro_check::written",
+            "x.map_(x, lambda value, other: value + by)": "repro_check::written",
+            "x.map2_(x, x, lambda value, one, other: value + by)": "repro_check::written",
+            "x.untyped_storage().byteswap(torch.float32) if by else None": "repro_check::written",
+            "torch.ops.mine.add(x, by)": "mine::add",
+            "torch.ops.mine.point(x, by)": "mine::point",
+        }
+        for write, operator in writes.items():
+            with self.subTest(write=write):
+                first = self.compare(f"""
+            import ctypes
+            import sys
+            import torch
+            library = torch.library.Library("mine", "DEF")
+            def point(x, by):
+                ctypes.cast(x.data_ptr(), ctypes.POINTER(ctypes.c_float))[0] += by
+                return torch.zeros(1)
+            for name, write in (("add", lambda x, by: (x.add_(by), torch.zeros(1))[1]), ("point", point)):
+                library.define(f"{{name}}(Tensor x, float by) -> Tensor")
+                library.impl(name, write, "CompositeExplicitAutograd")
+            by = float(sys.argv[1])
+            x = torch.ones(4)
+            print(x.sum())
+            {write}
+            y = x * 1
+        """)
+                self.assertEqual(first["key"]["operator"], operator)
+
     def test_a_generator_of_its_own_that_is_seeded_otherwise(self):
         first = self.compare("""
             import random
