@@ -263,6 +263,7 @@ class ExecCommand final : public Command {
     document["dump"]["optimizer"] = optimizer_;
     document["dump"]["no_sync"] = no_sync_;
     document["dump"]["workers"] = workers_;
+    document["dump"]["verify_inputs"] = verify_inputs_;
     configs::RecordRequest request;
     request.run = *configs::parse_config(document.dump(), "exec", fs::current_path(), {}).base;
     request.run.name = dump.filename().string();
@@ -299,6 +300,10 @@ class ExecCommand final : public Command {
   bool no_sync_ = flag(&no_sync_,
                        "--no-sync  Let collectives go on beside the computation, and record what "
                        "they give where it is read");
+  bool verify_inputs_ = flag(
+      &verify_inputs_,
+      "--verify-inputs  Read what an operator is given each time anew, and find what was written "
+      "with no operator");
   bool workers_ = flag(
       &workers_,
       "--workers  Record what worker processes of a DataLoader do for the batches that are taken");

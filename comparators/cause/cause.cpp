@@ -18,6 +18,7 @@
 #include "comparators/cause/known_kernels.h"
 #include "comparators/cause/traced_input.h"
 #include "comparators/report/report.h"
+#include "configs/recorded_run.h"
 #include "core/tensor/dtype.h"
 #include "core/tensor/tensor_record.h"
 #include "core/text/text.h"
@@ -35,8 +36,19 @@ bool is_dropout(const core::OperatorInfo& op) noexcept {
 
 constexpr std::string_view kEqualInputs =
     "its inputs and weights were bit-equal, its output was not";
+/// Of digests that are those of what was written, until an operator writes it anew.
+constexpr std::string_view kEqualWhenWritten =
+    "its inputs and weights were bit-equal when they were written, and not read again; its output "
+    "was not";
 constexpr std::string_view kKnownInputs =
     "those of its inputs that were recorded were bit-equal, its output was not";
+
+/// Whether a recording digested what an operator was given when it was called, whoever wrote it.
+bool reads_inputs_again(const core::RunManifest& manifest, std::uint64_t op) {
+  if (!manifest.is_of_program()) return true;
+  return configs::verifies_inputs(manifest.configuration) ||
+         core::contains(manifest.trace.keep_ops, op);
+}
 
 /// One operator and what is known of it, asked row by row.
 struct Case {
@@ -47,8 +59,12 @@ struct Case {
   const OpFindings& findings = call.findings;
 };
 
-std::string_view equal_inputs(const OpFindings& findings) {
-  return findings.inputs_unknown ? kKnownInputs : kEqualInputs;
+std::string_view equal_inputs(const Case& c) {
+  if (c.findings.inputs_unknown) return kKnownInputs;
+  return reads_inputs_again(c.evidence.baseline.manifest(), c.baseline.index) &&
+                 reads_inputs_again(c.evidence.candidate.manifest(), c.candidate.index)
+             ? kEqualInputs
+             : kEqualWhenWritten;
 }
 
 /// Where the model file or the mode in which it runs says what the argument is; empty where the
@@ -100,24 +116,78 @@ std::string given_apart_text(const Evidence& evidence) {
   return variables.empty() ? std::string() : "; suspect: " + suspects_text(variables, true);
 }
 
-/// `; it asked os.urandom (2 calls, first at data.py:7)`: what no seed of ours pins.
-std::string unpinned_text(const core::RunManifest& manifest) {
+/// `; the candidate alone took from time.time (1 call, first at data.py:7)`, which no seed pins.
+std::string taken_alone_text(const Evidence& evidence) {
   std::string text;
-  for (const core::EnvironmentFact& fact : manifest.environment) {
+  for (const bool of_baseline : {true, false}) {
+    const core::RunManifest& own = evidence.dump(of_baseline).manifest();
+    const core::RunManifest& other = evidence.dump(!of_baseline).manifest();
+    for (const core::EnvironmentFact& fact : own.environment) {
+      if (!fact.name.starts_with(core::kUnpinned)) continue;
+      if (core::environment_fact(other, fact.name) != nullptr) continue;
+      text += fmt::format("; the {} alone took from {} ({}), which no seed pins",
+                          of_baseline ? "baseline" : "candidate",
+                          fact.name.substr(core::kUnpinned.size()),
+                          fact.value);
+    }
+  }
+  return text;
+}
+
+bool is_clock(std::string_view function) {
+  return function.starts_with("time.") || function.starts_with("datetime.");
+}
+
+/// `; what no seed pins it took from os.urandom (2 calls, first at data.py:7)`, in both runs.
+/// @param clocks  of clocks, which nearly every program asks for its log; else of all others
+std::string unpinned_text(const Evidence& evidence, bool clocks) {
+  std::string text;
+  for (const core::EnvironmentFact& fact : evidence.baseline.manifest().environment) {
     if (!fact.name.starts_with(core::kUnpinned)) continue;
+    const std::string function = fact.name.substr(core::kUnpinned.size());
+    const bool is_of_both =
+        core::environment_fact(evidence.candidate.manifest(), fact.name) != nullptr;
+    if (!is_of_both || is_clock(function) != clocks) continue;
     text += fmt::format("{}{} ({})",
                         text.empty() ? "; what no seed pins it took from " : ", ",
-                        fact.name.substr(core::kUnpinned.size()),
+                        function,
                         fact.value);
   }
   return text;
 }
 
+/// `; the command lines differ: right -> wrong`, by the words that do.
+std::string command_apart_text(const Evidence& evidence) {
+  constexpr std::size_t kShown = 4;
+  const auto& differences = evidence.report.differences;
+  const auto found = std::ranges::find(differences, "program", &Difference::pointer);
+  if (found == differences.end()) return {};
+  const auto words = [](const std::string& line, const std::string& other) {
+    const auto theirs = core::split(other, ' ');
+    std::vector<std::string_view> own;
+    for (const std::string_view word : core::split(line, ' ')) {
+      if (std::ranges::find(theirs, word) == theirs.end()) own.push_back(word);
+    }
+    const bool is_more = own.size() > kShown;
+    if (is_more) own.resize(kShown);
+    return own.empty() ? std::string("no more")
+                       : fmt::format("{}{}", fmt::join(own, " "), is_more ? " ..." : "");
+  };
+  return fmt::format("; the command lines differ: {} -> {}",
+                     words(found->baseline, found->candidate),
+                     words(found->candidate, found->baseline));
+}
+
 }  // namespace
 
 std::string of_host_text(const Evidence& evidence) {
-  return set_apart_text(evidence) + given_apart_text(evidence) +
-         unpinned_text(evidence.baseline.manifest());
+  // What a checkpoint did not bring back explains a resumed run, and no clock.
+  const auto& resume = evidence.report.resume;
+  if (resume && resume->leading() != nullptr) return {};
+  const std::string suspects = set_apart_text(evidence) + given_apart_text(evidence) +
+                               command_apart_text(evidence) + taken_alone_text(evidence) +
+                               unpinned_text(evidence, false);
+  return suspects.empty() ? unpinned_text(evidence, true) : suspects;
 }
 
 namespace {
@@ -239,7 +309,7 @@ std::optional<Cause> surroundings(const Case& c, DifferenceGroup group) {
   const std::vector<Suspect>& suspects = c.evidence.suspects;
   if (std::ranges::find(suspects, group, &Suspect::group) == suspects.end()) return std::nullopt;
   const std::string evidence =
-      fmt::format("{}; suspect: {}", equal_inputs(c.findings), suspects_text(suspects));
+      fmt::format("{}; suspect: {}", equal_inputs(c), suspects_text(suspects));
   if (group == DifferenceGroup::kThreads) {
     Cause cause(CauseKind::kThreads,
                 evidence + "; work split among other threads adds in another order");
@@ -266,7 +336,7 @@ Cause likely_kernel(std::string known) {
 std::optional<Cause> nondeterministic_kernel(const Case& c) {
   if (const auto why = known_nondeterminism(c.baseline)) {
     Cause cause = likely_kernel(fmt::format(
-        "{}; {} is known for it: {}", equal_inputs(c.findings), operator_text(c.baseline), *why));
+        "{}; {} is known for it: {}", equal_inputs(c), operator_text(c.baseline), *why));
     if (!on_accelerator(c.baseline)) cause.advice += ", or \"threads\": 1";
     return cause;
   }
@@ -275,7 +345,7 @@ std::optional<Cause> nondeterministic_kernel(const Case& c) {
   const auto why = differs_between_processes(c.baseline, threads);
   if (!why) return std::nullopt;
   Cause cause = likely_kernel(fmt::format("{}; of {} on {} threads it is known that {}",
-                                          equal_inputs(c.findings),
+                                          equal_inputs(c),
                                           operator_text(c.baseline),
                                           threads,
                                           *why));
@@ -469,7 +539,7 @@ std::string unexplained_text(const Case& c, const std::vector<Asked>& asked) {
       checked.push_back(each.checked);
     }
   }
-  std::string evidence(equal_inputs(c.findings));
+  std::string evidence(equal_inputs(c));
   if (!checked.empty())
     evidence += fmt::format("; checked and equal: {}", fmt::join(checked, ", "));
   if (missing.empty()) return evidence;
@@ -538,6 +608,12 @@ Attribution attribute_compute(const Case& c) {
   const std::vector<Asked> asked = asked_of(c);
   if (cause.kind == CauseKind::kNone) {
     cause = {CauseKind::kUnexplained, unexplained_text(c, asked)};
+    if (equal_inputs(c) == kEqualWhenWritten) {
+      cause.advice =
+          "record both with --verify-inputs (\"dump\": {\"verify_inputs\": true}), which reads "
+          "each "
+          "input again: something may have written it past all operators, through a pointer";
+    }
     if (c.evidence.report.from_accepted) {
       cause.advice = fmt::format(
           "`repro-check record` the model that was accepted, and `repro-check diff` that dump with "
@@ -713,10 +789,16 @@ Cause weights_cause(const TracedInput& input, const Evidence& evidence) {
   const std::string* here = only_holder(evidence.baseline.manifest(), tensor.candidate);
   const std::string* there = only_holder(evidence.candidate.manifest(), tensor.baseline);
   if (here == nullptr && there == nullptr) {
-    return {CauseKind::kWeights,
-            fmt::format("the runs had different models: state `{}` differs{}",
-                        input.name,
-                        measured_size(input, evidence))};
+    Cause cause(CauseKind::kWeights,
+                fmt::format("the runs had different models: state `{}` differs{}",
+                            input.name,
+                            measured_size(input, evidence)));
+    if (evidence.report.from_accepted) {
+      cause.advice =
+          "accept the run if the weights were meant to change: `repro-check gate accept`; else "
+          "load the checkpoint that was accepted";
+    }
+    return cause;
   }
   const bool of_candidate = here != nullptr;
   const std::string_view moved = of_candidate ? own : std::string_view(*there);
@@ -867,6 +949,18 @@ std::string made_by_program_text(const core::TensorRecord& tensor, const core::D
   return ", and no recorded operator made it: the program did";
 }
 
+/// Of a parameter or buffer of a program, in memory that nobody has written.
+std::optional<Cause> unwritten_state_cause(const TracedInput& input, const Evidence& evidence) {
+  const core::TensorRecord& tensor = input.comparison->baseline;
+  if (!evidence.baseline_writes.is_unwritten_state(tensor)) return std::nullopt;
+  return Cause(CauseKind::kUninitialised,
+               fmt::format("{}: it is state `{}` of the model",
+                           evidence.baseline_writes.describe_unwritten(tensor),
+                           core::named_source(tensor.name).name),
+               "compute or load it behind to_empty() or torch.empty(): a checkpoint does not hold "
+               "buffers that are not persistent");
+}
+
 Cause amplified_cause(const TracedInput& input,
                       const OpFindings& findings,
                       const Evidence& evidence) {
@@ -880,6 +974,15 @@ Cause amplified_cause(const TracedInput& input,
   return {CauseKind::kAmplified,
           std::move(what),
           fmt::format("look at op {}, or allow more at this operator", *input.producer)};
+}
+
+Cause made_by_program(const TracedInput& input, const Evidence& evidence) {
+  if (auto unwritten = unwritten_state_cause(input, evidence)) return *unwritten;
+  return {CauseKind::kConstant,
+          argument_text(input) + " differs" + measured_size(input, evidence) +
+              made_by_program_text(input.comparison->baseline, evidence.baseline) +
+              of_host_text(evidence),
+          handed_advice(evidence)};
 }
 
 Cause cause_of(const TracedInput& input, const OpFindings& findings, const Evidence& evidence) {
@@ -922,13 +1025,7 @@ Cause cause_of(const TracedInput& input, const OpFindings& findings, const Evide
     case CauseKind::kAmplified:
       return amplified_cause(input, findings, evidence);
     default:
-      if (evidence.baseline.manifest().is_of_program()) {
-        return {CauseKind::kConstant,
-                argument + " differs" + measured_size(input, evidence) +
-                    made_by_program_text(tensor.baseline, evidence.baseline) +
-                    of_host_text(evidence),
-                handed_advice(evidence)};
-      }
+      if (evidence.baseline.manifest().is_of_program()) return made_by_program(input, evidence);
       if (tensor.baseline.producer >= 0) {
         return {CauseKind::kConstant,
                 argument + " differs" + measured_size(input, evidence) +
@@ -1064,7 +1161,19 @@ std::string describe_unwritten(const JudgedCall& call, const Evidence& evidence)
   const core::TensorRecord* tensor = unwritten_argument(call.baseline);
   if (tensor != nullptr) return evidence.baseline_writes.describe_unwritten(*tensor);
   tensor = unwritten_argument(call.candidate);
-  return tensor == nullptr ? "" : evidence.candidate_writes.describe_unwritten(*tensor);
+  if (tensor != nullptr) return evidence.candidate_writes.describe_unwritten(*tensor);
+  if (!evidence.baseline.manifest().is_of_program()) return {};
+  for (const bool of_baseline : {true, false}) {
+    const core::OpRecord& record = of_baseline ? call.baseline : call.candidate;
+    const WriteHistory& writes = of_baseline ? evidence.baseline_writes : evidence.candidate_writes;
+    for (const core::TensorRecord& input : record.tensors) {
+      if (core::is_input(input) && core::reads_values(*record.op, input.slot) &&
+          writes.is_unwritten_state(input)) {
+        return writes.describe_unwritten(input);
+      }
+    }
+  }
+  return {};
 }
 
 void Evidence::see_gradients(const JudgedCall& call) {

@@ -78,6 +78,10 @@ class WriteHistory {
   /// Whether all that operators wrote, of what one of them allocated, is fewer elements than these.
   [[nodiscard]] bool is_written_in_part(const core::TensorRecord& tensor) const;
 
+  /// Whether `tensor` is a parameter or buffer in memory that an operator allocated, that none has
+  /// written since, and that none has shown in another way: NumPy could fill it through a view.
+  [[nodiscard]] bool is_unwritten_state(const core::TensorRecord& tensor) const;
+
   /// `` `self` is memory that op 3 aten::empty allocated and that no operator has written since``;
   /// empty where a call inside an operator allocated it, or nobody did.
   [[nodiscard]] std::string describe_unwritten(const core::TensorRecord& tensor) const;
@@ -94,6 +98,7 @@ class WriteHistory {
     std::int64_t op = core::kNoProducer;
     std::int64_t writer = core::kNoProducer;  ///< the last of those that told what they wrote
     std::int64_t written = 0;                 ///< elements, of several writers each
+    bool is_shown = false;                    ///< through a view
   };
   const core::DumpSource& dump_;
   StorageMap<Write> writes_;
@@ -242,6 +247,19 @@ struct Evidence {
 /// Finds relation and cause of an operator that fails: the first row of the decision table
 /// (comparison.md 5) that holds, and the later ones beside it.
 Attribution attribute(const JudgedCall& call, const Evidence& evidence);
+
+/// A parameter or buffer that a program reads and nobody has written: `read-unwritten`.
+struct UnwrittenRead {
+  std::string name;
+  std::uint64_t reader = 0;     ///< op index of the first operator that reads it
+  std::uint64_t allocated = 0;  ///< and of the one that made room for it
+};
+inline constexpr std::string_view kReadUnwritten = "read-unwritten";
+
+/// All of one recording, by the reader; each storage once. It is a suspicion: the program may have
+/// filled the memory with no operator.
+/// @throws core::Error{kDumpDamaged}
+std::vector<UnwrittenRead> find_unwritten_reads(const core::DumpSource& dump);
 
 /// `` `self` is memory that op 3 aten::empty allocated and that no operator has written since``, of
 /// what either run reads of such memory; empty where neither is known to.

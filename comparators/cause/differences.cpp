@@ -38,6 +38,7 @@ bool is_known_since_lately(std::string_view name) {
 
 /// Words of a name that say it cannot change a number.
 bool is_cosmetic(std::string_view pointer) {
+  if (pointer.starts_with(core::kUnpinned)) return false;
   constexpr std::string_view kWords =
       "host hostname path directory time date created pid user memory uptime kernel loadavg label "
       "process cwd locale";

@@ -3,11 +3,15 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <set>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "comparators/cause/cause.h"
 #include "comparators/report/report.h"
+#include "core/trace/dataflow.h"
 #include "core/trace/program_records.h"
 
 namespace repro_check::comparators {
@@ -131,7 +135,40 @@ bool WriteHistory::contradicts(const core::TensorRecord& input) const {
          found->content != input.digest;
 }
 
+bool WriteHistory::is_unwritten_state(const TensorRecord& tensor) const {
+  if (core::named_source(tensor.name).kind != core::SourceKind::kState) return false;
+  const Allocation* allocation = allocations_.find(tensor.storage);
+  return allocation != nullptr && !allocation->is_shown && allocation->op == tensor.producer;
+}
+
+std::vector<UnwrittenRead> find_unwritten_reads(const core::DumpSource& dump) {
+  WriteHistory history(dump);
+  std::set<std::int64_t> known;
+  std::vector<UnwrittenRead> reads;
+  for (std::uint64_t op = 0; op < dump.op_count(); ++op) {
+    const core::OpRecord record = dump.op(op);
+    for (const TensorRecord& tensor : record.tensors) {
+      if (!core::is_input(tensor) || !history.is_unwritten_state(tensor)) continue;
+      if (!core::reads_values(*record.op, tensor.slot) || !known.insert(tensor.storage).second) {
+        continue;
+      }
+      reads.push_back({std::string(core::named_source(tensor.name).name),
+                       op,
+                       static_cast<std::uint64_t>(tensor.producer)});
+    }
+    history.see(record, false);
+  }
+  return reads;
+}
+
 void WriteHistory::see_allocations(const core::OpRecord& record) {
+  for (const TensorRecord& output : record.tensors) {
+    const bool shows = core::is_output(output) && output.storage >= 0 &&
+                       output.producer != static_cast<std::int64_t>(record.index);
+    if (shows && allocations_.find(output.storage) != nullptr) {
+      allocations_[output.storage].is_shown = true;
+    }
+  }
   // A kernel may write what it has allocated without an operator.
   if (record.depth != 0) return;
   for (const TensorRecord& output : record.tensors) {

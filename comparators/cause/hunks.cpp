@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <limits>
 #include <span>
@@ -14,6 +15,7 @@
 #include "comparators/cause/cause.h"
 #include "comparators/measure/records.h"
 #include "comparators/report/report.h"
+#include "core/trace/program_records.h"
 
 namespace repro_check::comparators {
 namespace {
@@ -142,11 +144,147 @@ std::size_t pairs_in(const HunkJudge& of, const Hunk& hunk) {
 constexpr const char* kLookForWhatLeads =
     "look at what leads to this line in each run: a branch, a version, or a value of the host";
 
+/// The parameter whose gradient an operator adds to what is there; empty for any other operator.
+std::string_view accumulated(const core::OpHead& head) {
+  const bool accumulates = head.phase == core::Phase::kBackward && head.site &&
+                           head.site->module_type == "AccumulateGrad";
+  return accumulates ? std::string_view(head.site->module_path) : std::string_view();
+}
+
+/// ` at train.py:12`, where the last record of a kind before an operator stands; empty where there
+/// is none of its step, or of the step before it.
+std::string last_line(const core::DumpSource& dump, std::uint64_t before, std::string_view kind) {
+  const core::OpHead from = dump.op_head(before);
+  for (std::uint64_t op = before; op-- > 0;) {
+    const core::OpHead head = dump.op_head(op);
+    if (head.step + 1 < from.step) break;
+    if (!head.op || head.op->name != kind || head.rank != from.rank) continue;
+    const std::string line = core::line_text(head.site.get());
+    return line.empty() ? line : " at " + line;
+  }
+  return {};
+}
+
+/// The step whose gradient an operator adds to, where that is an earlier one than its own.
+std::optional<std::uint32_t> stale_step(const core::DumpSource& dump, std::uint32_t op) {
+  if (accumulated(dump.op_head(op)).empty()) return std::nullopt;
+  const core::OpRecord record = dump.op(op);
+  for (const core::TensorRecord& tensor : record.tensors) {
+    if (!core::is_input(tensor) || tensor.producer < 0) continue;
+    const std::uint32_t step = dump.op_head(static_cast<std::uint64_t>(tensor.producer)).step;
+    if (step < record.step) return step;
+  }
+  return std::nullopt;
+}
+
+/// A gradient that was cleared in one run alone: the other adds to what an earlier step left.
+std::optional<Cause> stale_gradient(const HunkJudge& of, const Hunk& hunk) {
+  const auto find = [&](bool in_baseline) {
+    const Ops& places = in_baseline ? hunk.missing : hunk.extra;
+    const auto found = std::ranges::find_if(places, [&](std::uint32_t op) {
+      return stale_step(of.evidence.dump(in_baseline), op).has_value();
+    });
+    return found == places.end() ? kUnmatched : *found;
+  };
+  const std::uint32_t here = find(true);
+  const std::uint32_t there = find(false);
+  if ((here == kUnmatched) == (there == kUnmatched)) return std::nullopt;
+  const bool in_baseline = here != kUnmatched;
+  const std::uint32_t op = in_baseline ? here : there;
+  const core::DumpSource& dump = of.evidence.dump(in_baseline);
+  const core::OpHead head = dump.op_head(op);
+  return Cause(
+      CauseKind::kOperatorDiffers,
+      fmt::format(
+          "the gradient of `{}` was not cleared in the {}: the backward pass{} adds to what "
+          "step {} left, which the optimizer's step{} had used",
+          accumulated(head),
+          in_baseline ? "baseline" : "candidate",
+          last_line(dump, op, core::kLossRecord),
+          *stale_step(dump, op),
+          last_line(dump, op, core::kStepRecord)),
+      "clear gradients in both runs alike: zero_grad() between a step of the optimizer and the next "
+      "backward pass");
+}
+
+/// The parameters whose gradients are made of what an operator of a backward pass gives, in the
+/// order of the optimizer, as far as its step tells them.
+std::vector<std::string> gradients_made_of(const core::DumpSource& dump, std::uint64_t op) {
+  constexpr std::uint64_t kMostRead = 100'000;
+  const core::OpHead from = dump.op_head(op);
+  std::vector<std::string> names;
+  if (from.phase != core::Phase::kBackward) return names;
+  std::vector<std::int64_t> made{static_cast<std::int64_t>(op)};
+  for (std::uint64_t at = op + 1; at < dump.op_count() && at - op < kMostRead; ++at) {
+    const core::OpRecord record = dump.op(at);
+    if (record.rank != from.rank) continue;
+    if (record.step != from.step) break;
+    const bool is_step = record.op && record.op->name == core::kStepRecord;
+    for (const core::TensorRecord& tensor : record.tensors) {
+      if (!core::is_input(tensor) || !std::ranges::binary_search(made, tensor.producer)) continue;
+      if (is_step && tensor.slot.starts_with(core::kGradientPrefix)) {
+        names.push_back(tensor.slot.substr(core::kGradientPrefix.size()));
+      } else if (!is_step && made.back() != static_cast<std::int64_t>(at)) {
+        made.push_back(static_cast<std::int64_t>(at));
+      }
+    }
+    if (is_step) break;
+  }
+  return names;
+}
+
+/// `; it is a part of the gradient of `head.weight`` of an operator of a backward pass; of the
+/// first of several such gradients. Empty where that is not known.
+std::string gradient_text(const HunkJudge& of, const Hunk& hunk) {
+  const bool in_baseline = !hunk.missing.empty();
+  const Ops& places = in_baseline ? hunk.missing : hunk.extra;
+  if (places.empty()) return {};
+  const auto names = gradients_made_of(of.evidence.dump(in_baseline), places.front());
+  if (names.empty()) return {};
+  return fmt::format("; it is a part of the gradient of `{}`{}",
+                     names.back(),
+                     names.size() == 1 ? "" : fmt::format(" and {} more", names.size() - 1));
+}
+
+std::size_t steps_in(const core::DumpSource& dump, const Ops& places) {
+  return static_cast<std::size_t>(std::ranges::count_if(places, [&](std::uint32_t op) {
+    const core::OpHead head = dump.op_head(op);
+    return head.op && head.op->name == core::kStepRecord;
+  }));
+}
+
+/// Where one run alone makes a step of an optimizer.
+std::optional<Cause> step_more(const HunkJudge& of, const Hunk& hunk) {
+  const std::array steps{steps_in(of.evidence.baseline, hunk.missing),
+                         steps_in(of.evidence.candidate, hunk.extra)};
+  if (steps[0] == steps[1]) return std::nullopt;
+  const bool in_baseline = steps[0] > steps[1];
+  const core::DumpSource& dump = of.evidence.dump(in_baseline);
+  const Ops& places = in_baseline ? hunk.missing : hunk.extra;
+  const auto step =
+      std::ranges::find_if(places, [&](std::uint32_t op) { return steps_in(dump, Ops{op}) == 1; });
+  const core::OpHead head = dump.op_head(*step);
+  const std::string line = core::line_text(head.site.get());
+  return Cause(
+      in_baseline ? CauseKind::kMissing : CauseKind::kExtra,
+      fmt::format("the {} makes {} of the optimizer more{}, at step {} of its own",
+                  in_baseline ? "baseline" : "candidate",
+                  counted(std::max(steps[0], steps[1]) - std::min(steps[0], steps[1]), "step"),
+                  line.empty() ? "" : " at " + line,
+                  head.step),
+      "look at what leads to this step of the optimizer in one run alone");
+}
+
 HunkVerdict replacement(const HunkJudge& of, const Hunk& hunk, std::size_t i) {
   const core::OpRecord from = of.evidence.baseline.op_head(hunk.missing[i]);
   const core::OpRecord to = of.evidence.candidate.op_head(hunk.extra[i]);
   std::string evidence = fmt::format(
       "{} in the baseline, {} in the candidate", operator_text(from), operator_text(to));
+  const std::string line = core::line_text(from.site.get());
+  const std::string other_line = core::line_text(to.site.get());
+  if (line != other_line && !line.empty() && !other_line.empty()) {
+    evidence += fmt::format("; {} against {}", line, other_line);
+  }
   if (of.evidence.module_path(from, true) != of.evidence.module_path(to, false)) {
     evidence += fmt::format("; module {} against {}", module_of(from), module_of(to));
   }
@@ -281,6 +419,10 @@ HunkVerdict judge_hunk(const HunkJudge& of,
                          hunk.extra.size(),
                          decision_text(decision, true),
                          by_host)}};
+  }
+  if (auto step = step_more(of, hunk)) {
+    step->evidence += by_host;
+    return {DivergenceKind::kMissing, *std::move(step)};
   }
   const bool missing = !hunk.missing.empty();
   const std::size_t count = missing ? hunk.missing.size() : hunk.extra.size();
@@ -462,8 +604,12 @@ void HunkJudge::describe(const Hunk& hunk,
   if (earlier.empty()) {
     when = hunk.before ? "; all operators before it agree" : "; there is no operator before it";
   }
+  // Others behind the first follow from it, and a long trace has many.
+  const bool is_first = earlier.empty() && evidence.baseline.manifest().is_of_program();
+  const std::optional<Cause> stale = is_first ? stale_gradient(*this, hunk) : std::nullopt;
   const auto add = [&](std::uint32_t baseline, std::uint32_t candidate, HunkVerdict verdict) {
     const std::string what = verdict.cause.evidence;
+    if (stale) lead_with(*stale, verdict.cause);
     verdict.cause.evidence += when;
     name_suspects(evidence, earlier.empty(), verdict.cause);
     OpDivergence made = item(*this, baseline, candidate, verdict);
@@ -482,7 +628,9 @@ void HunkJudge::describe(const Hunk& hunk,
   for (auto* places : {&rest.missing, &rest.extra}) {
     places->erase(places->begin(), places->begin() + static_cast<std::ptrdiff_t>(both));
   }
-  const HunkVerdict verdict = judge_hunk(*this, rest, decision);
+  HunkVerdict verdict = judge_hunk(*this, rest, decision);
+  const bool is_alone = rest.missing.empty() || rest.extra.empty();
+  if (is_first && is_alone) verdict.cause.evidence += gradient_text(*this, rest);
   for (std::size_t i = 0; i < rest.missing.size() && described < keep; ++i) {
     add(rest.missing[i], kUnmatched, verdict);
   }

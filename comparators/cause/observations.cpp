@@ -11,6 +11,7 @@
 #include <variant>
 
 #include "comparators/cause/cause.h"
+#include "comparators/measure/records.h"
 #include "comparators/report/report.h"
 #include "core/tensor/dtype.h"
 #include "core/trace/program_records.h"
@@ -160,9 +161,10 @@ void Observations::see(const JudgedCall& call) {
   if (findings.output_strides_differ) strides_.add(name);
   if (!findings.alias_differs.empty()) alias_.add([&] { return findings.alias_differs; });
   if (findings.outcome == OpOutcome::kEqual) {
-    if (!findings.inputs.empty()) {
+    if (!findings.inputs.empty() && (findings.tally.tensors != 0 || has_scalar_results(baseline))) {
       absorbed_.add(name);
-    } else if (!findings.arguments.empty() && !core::is_named_values(baseline)) {
+    } else if (!findings.arguments.empty() && !core::is_named_values(baseline) &&
+               (findings.tally.tensors != 0 || has_scalar_results(baseline))) {
       told_otherwise_.add(name);
     }
   }

@@ -85,11 +85,18 @@ std::string element_text(Dtype dtype, std::span<const std::byte> element) {
   return core::is_complex(dtype) ? complex_text(dtype, element) : core::number_text(dtype, element);
 }
 
-void add_differences(core::TensorView baseline,
-                     core::TensorView candidate,
-                     std::uint64_t first,
-                     std::size_t limit,
-                     std::vector<Sample>& samples) {
+namespace {
+
+/// Whether a differing element is wanted.
+using WantedElement = std::function<bool(const std::byte* baseline, const std::byte* candidate)>;
+
+/// As add_differences(), of those that are wanted; nothing = all.
+void add_wanted(core::TensorView baseline,
+                core::TensorView candidate,
+                std::uint64_t first,
+                std::size_t limit,
+                std::vector<Sample>& samples,
+                const WantedElement& wanted) {
   const std::size_t size = core::element_size(baseline.dtype);
   if (size == 0 || baseline.bytes.size() != candidate.bytes.size()) return;
   std::size_t at = 0;
@@ -102,6 +109,8 @@ void add_differences(core::TensorView baseline,
     const auto element = static_cast<std::size_t>(here - baseline.bytes.begin()) / size;
     const auto from = baseline.bytes.subspan(element * size, size);
     const auto to = candidate.bytes.subspan(element * size, size);
+    at = (element + 1) * size;
+    if (wanted && !wanted(from.data(), to.data())) continue;
     samples.push_back({first + element,
                        core::unravel(first + element, baseline.shape),
                        element_text(baseline.dtype, from),
@@ -109,8 +118,17 @@ void add_differences(core::TensorView baseline,
                        hex_text(from),
                        hex_text(to),
                        sample_ulp(baseline.dtype, from, to)});
-    at = (element + 1) * size;
   }
+}
+
+}  // namespace
+
+void add_differences(core::TensorView baseline,
+                     core::TensorView candidate,
+                     std::uint64_t first,
+                     std::size_t limit,
+                     std::vector<Sample>& samples) {
+  add_wanted(baseline, candidate, first, limit, samples, {});
 }
 
 std::vector<Sample> first_differences(core::TensorView baseline,
@@ -1297,7 +1315,9 @@ struct Scale {
 /// What a worker keeps to itself.
 struct WorkerState {
   std::unique_ptr<LeafPass> pass;
-  std::vector<Sample> samples;
+  std::vector<Sample> samples;           ///< that differ
+  std::vector<Sample> beyond;            ///< that fail the policy, where others pass it
+  std::unique_ptr<LeafPass> of_element;  ///< judges one
   Range range;
 };
 
@@ -1436,27 +1456,44 @@ class PairMeasurer::Scan {
 
   void measure(WorkerState& state, const PairPart& part) {
     for_each_leaf(part, [&](const PairLeaf& leaf) {
-      const std::uint64_t before = state.pass->findings.metrics.n_diff;
+      const TensorMetrics& metrics = state.pass->findings.metrics;
+      const std::uint64_t before = metrics.n_diff;
+      const std::uint64_t failed = metrics.n_beyond;
       leaves_[leaf.first / kMetricLeaf] = totals_of(state.pass->measure(leaf));
-      if (state.samples.size() >= request_.max_samples) return;
-      if (state.pass->findings.metrics.n_diff != before) sample(state, leaf);
+      if (state.samples.size() < request_.max_samples && metrics.n_diff != before) {
+        sample(leaf, state.samples, {});
+      }
+      if (state.beyond.size() < request_.max_samples && metrics.n_beyond != failed) {
+        sample(leaf, state.beyond, [&](const std::byte* from, const std::byte* to) {
+          return is_beyond(state, from, to);
+        });
+      }
     });
   }
 
-  void sample(WorkerState& state, const PairLeaf& leaf) const {
+  bool is_beyond(WorkerState& state, const std::byte* from, const std::byte* to) const {
+    if (state.of_element == nullptr) state.of_element = make_pass(request_.dtype, request_.policy);
+    const std::uint64_t before = state.of_element->findings.metrics.n_beyond;
+    state.of_element->measure({from, to, 1, 0});
+    return state.of_element->findings.metrics.n_beyond != before;
+  }
+
+  void sample(const PairLeaf& leaf, std::vector<Sample>& into, const WantedElement& wanted) const {
     const std::size_t bytes = leaf.count * element_;
-    add_differences({request_.dtype, request_.shape, {leaf.baseline, bytes}},
-                    {request_.dtype, request_.shape, {leaf.candidate, bytes}},
-                    leaf.first,
-                    request_.max_samples,
-                    state.samples);
+    add_wanted({request_.dtype, request_.shape, {leaf.baseline, bytes}},
+               {request_.dtype, request_.shape, {leaf.candidate, bytes}},
+               leaf.first,
+               request_.max_samples,
+               into,
+               wanted);
   }
 
   /// Each worker has the first ones of what it saw, so the first ones of all are among them.
   void take_samples() {
+    const bool any_beyond = result_.metrics.n_beyond != 0;
     std::vector<Sample>& samples = result_.samples;
     for (WorkerState& state : states_) {
-      std::ranges::move(state.samples, std::back_inserter(samples));
+      std::ranges::move(any_beyond ? state.beyond : state.samples, std::back_inserter(samples));
     }
     std::ranges::sort(samples, {}, &Sample::flat_index);
     if (samples.size() > request_.max_samples) samples.resize(request_.max_samples);

@@ -119,6 +119,7 @@ class FixtureParser {
     record.attributes = json.value("attributes", "");
     record.requires_grad = json.value("requires_grad", false);
     record.watch = parse_watch(json.value("watch", ""));
+    record.name = json.value("name", "");
     record.state = parse_state(json.value("state", "hashed"));
     model.storage = json.value("storage", name);
     model.may_store = json.value("stored", true);
@@ -205,7 +206,8 @@ class FixtureParser {
     record.slot = slot;
     record.storage = storage.number;
     record.producer = storage.producer;
-    record.name = storage.name;
+    // A recorder names a tensor when it meets the module, which may be behind who made it.
+    record.name = model.record.name.empty() ? storage.name : model.record.name;
     const auto strides = json.value("strides", ordered_json::object());
     if (strides.contains(slot)) record.strides = strides[slot].get<std::vector<std::int64_t>>();
     const core::OpRanges& kept = fixture_.manifest.trace.keep_ops;
