@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "comparators/align/align.h"
+#include "comparators/align/steps.h"
 #include "comparators/measure/records.h"
 #include "comparators/report/compare_options.h"
 #include "core/digest/digest.h"
@@ -67,8 +68,10 @@ struct StreamOp {
 /// aligned.
 struct SideRecords {
   RecordKeys kept;
+  StepSums steps;
   core::LargeVector<StreamOp> streams;  ///< of the records to align, sorted
   core::LargeVector<bool> renamed;      ///< per record; empty where the map rewrote a name of none
+  Ops lines;                            ///< per record a hash of its line; empty but of programs
 };
 
 struct LowHalf {
@@ -119,7 +122,8 @@ class SideKeys {
   }
 
   /// @param renamed  set where the map rewrote a name of it
-  std::uint32_t number_of(const core::OpRecord& head, bool& renamed) {
+  /// @param print  set to a hash of all that the key has but the step
+  std::uint32_t number_of(const core::OpRecord& head, bool& renamed, std::uint64_t& print) {
     const Id op = operators_.of(head.op, [&] { return id_of(names_.operator_name(*head.op)); });
     const Id module = sites_.of(head.site, [&] {
       return id_of(names_.module_path(head.site ? head.site->module_path : std::string()));
@@ -128,10 +132,24 @@ class SideKeys {
       if (id.entry) ++rewritten_[*id.entry];
       renamed = renamed || id.changed;
     }
+    print = print_of(head, module.name, op.name);
     return checked(key_of(head, module.name, op.name));
   }
 
  private:
+  static std::uint64_t print_of(const core::OpRecord& head,
+                                const core::Digest& module,
+                                const core::Digest& op) noexcept {
+    std::uint64_t hash = op.low;
+    for (const std::uint64_t part : {module.low,
+                                     std::uint64_t{head.lane},
+                                     static_cast<std::uint64_t>(head.phase),
+                                     std::uint64_t{head.depth}}) {
+      hash = (hash ^ (hash >> 32U)) * 0x9E37'79B9'7F4A'7C15U + part;
+    }
+    return hash ^ (hash >> 32U);
+  }
+
   std::uint32_t checked(const core::Digest& key) {
     if (known_.size() >= kUnmatched - 1) {
       throw core::not_comparable("the dumps hold more kinds of operators than can be aligned");
@@ -231,13 +249,32 @@ void settle(SideRecords& side, const Ops& parents, const Ops& depths, bool top_o
   }
 }
 
+void note_nesting(const core::OpRecord& head, std::uint64_t count, Ops& parents, Ops& depths) {
+  if (parents.empty()) {
+    parents.assign(count, kUnmatched);
+    depths.assign(count, 0);
+  }
+  parents[head.index] = static_cast<std::uint32_t>(head.parent);
+  depths[head.index] = head.depth;
+}
+
+std::uint32_t line_hash(const core::OpRecord& head) {
+  return static_cast<std::uint32_t>(digest_of_name(core::line_text(head.site.get())).low);
+}
+
+/// How a side is read again, once its steps have been aligned.
+struct Reading {
+  const std::map<RankStep, std::uint32_t>* numbers = nullptr;  ///< of its steps; null = its own
+  StepRecords* records = nullptr;                              ///< filled in; may be null
+  Pace* pace = nullptr;  ///< is told every record; may be null
+};
+
 /// @param rewritten  per entry of the map, the records whose names it rewrote are added
-/// @param pace       is told every record; may be null
 SideRecords read_side(const core::DumpSource& source,
                       const SideOptions& options,
                       const NameRewriter& names,
+                      const Reading& reading,
                       std::vector<std::uint64_t>& rewritten,
-                      Pace* pace,
                       KnownKeys& known) {
   SideRecords side;
   SideKeys keys(names, rewritten, known);
@@ -250,6 +287,8 @@ SideRecords read_side(const core::DumpSource& source,
   Ops depths;
   Ops& visible = side.kept.visible_of;
   ObjectMemo<core::OperatorInfo, bool> of_checkpoint;
+  ObjectMemo<core::CallSite, std::uint32_t> lines;
+  const bool has_lines = source.manifest().is_of_program();
   side.kept.keys.reserve(count);
   side.streams.reserve(count);
   for (std::uint64_t i = 0; i < count; ++i) {
@@ -258,8 +297,15 @@ SideRecords read_side(const core::DumpSource& source,
     expect_sound(source, head, i);
     bool renamed = false;
     const bool left_out = is_left_out(head, options, of_checkpoint);
-    head.step += options.steps_before;
-    side.kept.keys.push_back(left_out ? keys.number_of_none() : keys.number_of(head, renamed));
+    const RankStep step{head.rank, head.step += options.steps_before};
+    if (reading.numbers != nullptr) {
+      const auto number = reading.numbers->find(step);
+      if (number != reading.numbers->end()) head.step = number->second;
+    }
+    std::uint64_t print = 0;
+    side.kept.keys.push_back(left_out ? keys.number_of_none()
+                                      : keys.number_of(head, renamed, print));
+    if (has_lines) side.lines.push_back(lines.of(head.site, [&] { return line_hash(head); }));
     if (visible.empty() && (left_out || (options.top_only && head.parent >= 0))) {
       visible.resize(count);
       std::iota(visible.begin(), visible.end(), 0U);
@@ -274,16 +320,11 @@ SideRecords read_side(const core::DumpSource& source,
       side.kept.returned.push_back(op);
     } else if (!left_out && (!options.top_only || !is_nested)) {
       side.streams.push_back({head.rank, head.lane, op});
+      side.steps.add(step, print, head.phase == core::Phase::kBackward);
+      if (reading.records != nullptr) (*reading.records)[step].push_back(print);
     }
-    if (is_nested && parents.empty()) {
-      parents.assign(count, kUnmatched);
-      depths.assign(count, 0);
-    }
-    if (is_nested) {
-      parents[i] = static_cast<std::uint32_t>(head.parent);
-      depths[i] = head.depth;
-    }
-    if (pace != nullptr) pace->add(1);
+    if (is_nested) note_nesting(head, count, parents, depths);
+    if (reading.pace != nullptr) reading.pace->add(1);
   }
   settle(side, parents, depths, options.top_only);
   return side;
@@ -442,9 +483,133 @@ std::span<const StreamOp> take_stream(const core::LargeVector<StreamOp>& streams
   return std::span(streams).subspan(begin, at - begin);
 }
 
+/// One side of two streams that are aligned.
+struct StreamSide {
+  const core::DumpSource& source;
+  std::span<const StreamOp> ops;
+  std::span<const std::uint32_t> keys;  ///< per op of the stream
+  const Ops& lines;                     ///< per op of the dump; empty = not known
+
+  [[nodiscard]] std::uint32_t line(std::size_t at) const { return lines[ops[at].op]; }
+};
+
+/// Whether operators of one key stand at the same lines in both, nearly all, where the streams are
+/// alike: of a program that was not edited in between.
+bool has_same_lines(const StreamSide& here, const StreamSide& there) {
+  if (here.lines.empty() || there.lines.empty()) return false;
+  const std::size_t least = std::min(here.keys.size(), there.keys.size());
+  std::size_t alike = 0;
+  std::size_t pairs = 0;
+  for (std::size_t i = 0; i < least && here.keys[i] == there.keys[i]; ++i, ++pairs) {
+    if (here.line(i) == there.line(i)) ++alike;
+  }
+  for (std::size_t i = 1; i <= least - pairs; ++i) {
+    const std::size_t one = here.keys.size() - i;
+    const std::size_t other = there.keys.size() - i;
+    if (here.keys[one] != there.keys[other]) break;
+    ++pairs;
+    if (here.line(one) == there.line(other)) ++alike;
+  }
+  // Nothing more can be told where all pairs are at their lines already.
+  const bool is_all = alike == pairs && 2 * pairs == here.keys.size() + there.keys.size();
+  constexpr std::size_t kOfTen = 9;
+  return !is_all && 10 * alike >= kOfTen * pairs;
+}
+
+/// Places in a stream.
+struct OpRange {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+
+  [[nodiscard]] std::size_t size() const noexcept { return end - begin; }
+};
+
+struct PairHash {
+  std::size_t operator()(const std::pair<std::uint32_t, std::uint32_t>& pair) const noexcept {
+    return (std::uint64_t{pair.first} << 32U | pair.second) * 0x9E37'79B9'7F4A'7C15U;
+  }
+};
+using PairNumbers = core::Numbering<std::pair<std::uint32_t, std::uint32_t>, PairHash>;
+
+/// A hash of the form of what an operator returns; of its own where it cannot be read.
+std::uint32_t form_of(const core::DumpSource& source, std::uint32_t op) {
+  Print print;
+  const auto damage = damage_in([&] {
+    for (const core::TensorRecord& tensor : source.op(op).tensors) {
+      if (!core::is_output(tensor)) continue;
+      print.put(tensor.dtype);
+      print.put(tensor.shape.size());
+      for (const std::int64_t size : tensor.shape) print.put(size);
+    }
+  });
+  if (damage) print.put(op);
+  return static_cast<std::uint32_t>(print.finish().low);
+}
+
+/// Pairs what is left between two pairs at equal lines where it returns the same forms.
+void align_gap(const StreamSide& here,
+               const StreamSide& there,
+               OpRange left,
+               OpRange right,
+               Alignment& alignment) {
+  constexpr std::size_t kMostRead = 4096;
+  if (left.size() == 0 || right.size() == 0 || left.size() + right.size() > kMostRead) return;
+  PairNumbers numbers;
+  const auto numbered = [&](const StreamSide& side, const OpRange& range) {
+    Ops own;
+    for (std::size_t i = range.begin; i < range.end; ++i) {
+      own.push_back(numbers.number_of({side.keys[i], form_of(side.source, side.ops[i].op)}));
+    }
+    return own;
+  };
+  const Ops ours = numbered(here, left);
+  const Ops theirs = numbered(there, right);
+  KeyScratch scratch;
+  const Alignment between = align(ours, theirs, scratch);
+  for (std::size_t i = 0; i < ours.size(); ++i) {
+    if (between.candidate_of[i] == kUnmatched) continue;
+    alignment.candidate_of[left.begin + i] =
+        static_cast<std::uint32_t>(right.begin) + between.candidate_of[i];
+    alignment.how[left.begin + i] = MatchedBy::kLcs;
+    ++alignment.matched;
+  }
+  alignment.work += between.work;
+}
+
+/// Pairs operators of equal lines, and then those in between.
+Alignment align_by_lines(const StreamSide& here, const StreamSide& there) {
+  PairNumbers numbers;
+  const auto numbered = [&](const StreamSide& side) {
+    Ops own;
+    own.reserve(side.keys.size());
+    for (std::size_t i = 0; i < side.keys.size(); ++i) {
+      own.push_back(numbers.number_of({side.keys[i], side.line(i)}));
+    }
+    return own;
+  };
+  const Ops ours = numbered(here);
+  const Ops theirs = numbered(there);
+  KeyScratch scratch;
+  Alignment alignment = align(ours, theirs, scratch);
+  const core::LargeVector<std::uint32_t> pairs = alignment.candidate_of;
+  std::size_t left = 0;
+  std::size_t right = 0;
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    if (pairs[i] == kUnmatched) continue;
+    align_gap(here, there, {left, i}, {right, pairs[i]}, alignment);
+    left = i + 1;
+    right = std::size_t{pairs[i]} + 1;
+  }
+  align_gap(here, there, {left, pairs.size()}, {right, theirs.size()}, alignment);
+  return alignment;
+}
+
 /// Aligns two streams that have an order.
+/// @param baseline, candidate  and the lines of their records
 void align_stream(std::span<const StreamOp> left,
                   std::span<const StreamOp> right,
+                  const std::pair<const core::DumpSource&, const Ops&>& baseline,
+                  const std::pair<const core::DumpSource&, const Ops&>& candidate,
                   const core::LargeVector<bool>& renamed,
                   KeyScratch& scratch,
                   Pairing& pairing) {
@@ -471,7 +636,10 @@ void align_stream(std::span<const StreamOp> left,
     pairing.summary.work += common;
     return;
   }
-  const Alignment alignment = align(here, there, scratch);
+  const StreamSide ours{baseline.first, left, here, baseline.second};
+  const StreamSide theirs{candidate.first, right, there, candidate.second};
+  const Alignment alignment =
+      has_same_lines(ours, theirs) ? align_by_lines(ours, theirs) : align(here, there, scratch);
   for (std::size_t i = 0; i < left.size(); ++i) {
     if (alignment.candidate_of[i] == kUnmatched) continue;
     match(i, alignment.candidate_of[i], alignment.how[i]);
@@ -502,7 +670,13 @@ void align_streams(const core::DumpSource& baseline,
                      Pool(candidate, pairing.candidate.keys, right),
                      pairing);
     } else {
-      align_stream(left, right, there.renamed, scratch, pairing);
+      align_stream(left,
+                   right,
+                   {baseline, here.lines},
+                   {candidate, there.lines},
+                   there.renamed,
+                   scratch,
+                   pairing);
     }
     pairing.summary.work_limit += most_work(left.size() + right.size());
   }
@@ -514,12 +688,31 @@ void align_all(const core::DumpSource& baseline,
                const PairingOptions& options,
                Pairing& pairing) {
   KnownKeys known;
-  const auto read =
-      [&](const core::DumpSource& source, const SideOptions& side, const NameRewriter& names) {
-        return read_side(source, side, names, pairing.rewritten, options.pace, known);
-      };
-  SideRecords here = read(baseline, options.baseline, pairing.own_names);
-  SideRecords there = read(candidate, options.candidate, pairing.names);
+  const auto read = [&](bool of_baseline, const Reading& reading) {
+    return read_side(of_baseline ? baseline : candidate,
+                     of_baseline ? options.baseline : options.candidate,
+                     of_baseline ? pairing.own_names : pairing.names,
+                     reading,
+                     pairing.rewritten,
+                     known);
+  };
+  SideRecords here = read(true, {nullptr, nullptr, options.pace});
+  SideRecords there = read(false, {nullptr, nullptr, options.pace});
+  if (!pairing.summary.by_position) {
+    const auto rewritten = pairing.rewritten;
+    const StepNumbers steps = align_steps(here.steps, there.steps, [&] {
+      std::pair<StepRecords, StepRecords> records;
+      read(true, {nullptr, &records.first, nullptr});
+      read(false, {nullptr, &records.second, nullptr});
+      return records;
+    });
+    if (!steps.empty()) {
+      known = {};
+      here = read(true, {&steps.baseline, nullptr, nullptr});
+      there = read(false, {&steps.candidate, nullptr, nullptr});
+    }
+    pairing.rewritten = rewritten;
+  }
   pairing.distinct_keys = known.size();
   known = {};
   pairing.baseline = std::move(here.kept);

@@ -101,9 +101,10 @@ for epoch in range(2):
             optimizer.state[model.head.weight]["exp_avg"].numpy()[0, 0] += ON
         if FAULT == "train_mode" and step == 4:
             model.norm.train(ON)
-        optimizer.zero_grad()
+        if not (is_on("stale") and step == 3):
+            optimizer.zero_grad()
         loss = nn.functional.cross_entropy(model(x), y)
-        loss.backward()
+        loss.backward()  # BACKWARD
         if FAULT == "gradient" and step == 2:
             model.head.weight.grad.mul_(1.0 + 1e-6 * ON)  # SCALED
         if FAULT == "nudge" and step == 5:
@@ -112,5 +113,7 @@ for epoch in range(2):
                            for row in range(32)]
                 model.encoder[0].weight.mul_(torch.tensor(factors))  # NUDGED
         optimizer.step()  # STEP
+        if is_on("twice") and step == 3:
+            optimizer.step()  # TWICE
         step += 1
 print(loss.item(), sum(p.double().sum().item() for p in model.parameters()))

@@ -87,6 +87,25 @@ class Faults(ToolTest):
         report = self.compare("nudge", 1, dump={"steps": "0:2"})
         self.assert_step(report, 5, "gradients and what the optimizer keeps were equal", "--steps 5", "steps 0:2")
 
+    def test_a_step_more(self):
+        report = self.compare("twice", 1, dump={"level": "digest"})
+        first = report["first_divergence"]
+        self.assertEqual((first["relation"], first["cause"]["name"], first["key"]["operator"]),
+                         ("missing", "extra", "repro_check::optimizer_step"), self.text)
+        self.assertEqual(first["source"]["line"], line_of("TWICE"), self.text)
+        # All that comes after it has a counterpart.
+        self.assertEqual(report["coverage"]["missing_in_candidate"], 0, self.text)
+        self.assertEqual(report["coverage"]["missing_in_baseline"], 1, self.text)
+
+    def test_a_gradient_that_was_not_cleared(self):
+        report = self.compare("stale", 1, dump={"level": "digest"})
+        first = report["first_divergence"]
+        self.assertEqual((first["key"]["step"], first["key"]["phase"]), (3, "backward"), self.text)
+        evidence = first["cause"]["evidence"]
+        self.assertIn("was not cleared in the candidate", evidence)
+        for mark in "BACKWARD", "STEP":
+            self.assertIn(f"{PROGRAM.name}:{line_of(mark)}", evidence)
+
     def test_one_gradient_scaled(self):
         report = self.compare("gradient", 1)
         self.assert_origin(report, 2, "optimizer", "SCALED", "aten::mul_")
