@@ -63,13 +63,19 @@ std::string reference_words(const Report& report, const RunSummary& run) {
 std::string inspect_divergence(const Report& report) {
   if (!report.first_divergence || report.runs.size() < 2) return {};
   const auto& op = *report.first_divergence;
-  const RunSummary& run = report.runs[op.candidate_index ? 1 : 0];
+  // A resumed run counts its operators and steps from where it begins: the report shows the whole
+  // run's.
+  const bool of_candidate = op.candidate_index && !(report.resume && op.baseline_index);
+  const RunSummary& run = report.runs[of_candidate ? 1 : 0];
   if (run.location.empty()) return {};
-  const std::uint64_t index = op.candidate_index ? *op.candidate_index : shown_index(op);
+  const std::uint64_t index = of_candidate ? *op.candidate_index : shown_index(op);
   std::string command = fmt::format("{} --op {}", inspect_words(run), index);
   const auto* output = leading_output(op);
-  if (output != nullptr && output->candidate.stored) {
-    command += fmt::format(" --tensor {} --values", shell_quote("out:" + output->candidate.slot));
+  const core::TensorRecord* tensor = output == nullptr ? nullptr
+                                     : of_candidate    ? &output->candidate
+                                                       : &output->baseline;
+  if (tensor != nullptr && tensor->stored) {
+    command += fmt::format(" --tensor {} --values", shell_quote("out:" + tensor->slot));
     command += reference_words(report, run);
   }
   return command;

@@ -282,6 +282,42 @@ std::string workers_text(const DataLoaderTrace& one, const DataLoaderTrace& othe
              : fmt::format(" ({} workers against {})", one.workers, other.workers);
 }
 
+/// As far as both go.
+bool are_equal(const DataEpoch& one, const DataEpoch& other) {
+  const std::size_t both = std::min(one.batches.size(), other.batches.size());
+  return both >= kTellingBatches &&
+         std::equal(one.batches.begin(),
+                    one.batches.begin() + static_cast<std::ptrdiff_t>(both),
+                    other.batches.begin(),
+                    [](const DataBatch& here, const DataBatch& there) {
+                      return here.order == there.order && here.contents == there.contents;
+                    });
+}
+
+/// Where an epoch of one run alone is the one before it once more.
+/// @return whether it was said
+bool say_repeated(const DataLoaderTrace& one, const DataLoaderTrace& other, DataComparison& into) {
+  const std::size_t epoch = into.epoch;
+  if (epoch == 0) return false;
+  const auto repeats = [&](const DataLoaderTrace& loader) {
+    return are_equal(loader.epochs[epoch - 1], loader.epochs[epoch]);
+  };
+  const bool here = repeats(one);
+  if (here == repeats(other)) return false;
+  const DataLoaderTrace& loader = here ? one : other;
+  into.what = fmt::format("epoch {} of the {} is epoch {} once more, from step {} on",
+                          epoch,
+                          here ? "baseline" : "candidate",
+                          epoch - 1,
+                          into.step);
+  into.mend = loader.workers > 0
+                  ? "set_epoch() was not called, or did not reach the workers: with "
+                    "persistent_workers each keeps the copy of the dataset that it began with"
+                  : "set_epoch() was not called: call it on the sampler or the dataset before each "
+                    "epoch";
+  return true;
+}
+
 void say_contents(const DataLoaderTrace& one, const DataLoaderTrace& other, DataComparison& into) {
   into.verdict = DataVerdict::kContents;
   const bool other_workers = one.workers != other.workers;
@@ -346,7 +382,9 @@ DataComparison compare_loader(std::int64_t number,
     result.batch = contents.batch;
     result.step = one.epochs[contents.epoch].batches[contents.batch].step;
     const bool has_numbers = one.epochs[contents.epoch].samples.items > 0;
-    if (has_numbers && order != contents) {
+    if (say_repeated(one, other, result)) {
+      result.verdict = order != contents ? DataVerdict::kContents : DataVerdict::kReordered;
+    } else if (has_numbers && order != contents) {
       say_contents(one, other, result);
       // The order of a later epoch is drawn behind what augments this one.
       if (order.parts) result.what += fmt::format("; the order parts in epoch {}", order.epoch);

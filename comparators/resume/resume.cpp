@@ -102,6 +102,8 @@ class Story {
             read_moment(dump.op(i)));
       } else if (head.op->name == core::kBatchRecord) {
         batches_.push_back(i);
+      } else if (head.op->name == core::kOrderRecord) {
+        orders_.push_back(i);
       }
       has_steps_ = has_steps_ || head.step != 0;
     }
@@ -174,6 +176,14 @@ class Story {
     return read_moment(dump_.op(*std::prev(after)));
   }
 
+  /// The numbers in the dataset of the samples of the last batch before an op index; empty where
+  /// they are not known.
+  [[nodiscard]] std::vector<std::int64_t> samples_before(std::uint64_t op) const {
+    const auto after = std::ranges::lower_bound(orders_, op);
+    if (after == orders_.begin()) return {};
+    return core::list_argument<std::int64_t>(dump_.op(*std::prev(after)), core::kOrderSamples);
+  }
+
   [[nodiscard]] const core::DumpSource& dump() const { return dump_; }
   [[nodiscard]] bool has_steps() const { return has_steps_; }
 
@@ -205,6 +215,7 @@ class Story {
   mutable std::map<std::uint64_t, Uses> uses_;  ///< behind an op index
   std::map<std::string, std::vector<Moment>, std::less<>> moments_;
   std::vector<std::uint64_t> batches_;
+  std::vector<std::uint64_t> orders_;
   bool has_steps_ = false;  ///< of an optimizer
 };
 
@@ -313,7 +324,9 @@ class StateJudge {
   /// @param value  as it was when it was saved
   [[nodiscard]] Restored lost(const Leaf& value) const {
     const std::string print = print_of(value);
-    if (!saved_.contains(print)) return Restored::kNotSaved;
+    // A distributed checkpoint saves each number by itself, and keeps its name in its metadata.
+    const bool by_itself = !value.tensor && saved_.contains(fmt::format("saved={:a}", value.number));
+    if (!saved_.contains(print) && !by_itself) return Restored::kNotSaved;
     return restored_.contains(print) ? Restored::kUsedUp : Restored::kNotLoaded;
   }
 
@@ -411,9 +424,41 @@ class StateJudge {
     return then == nullptr ? value : *then;
   }
 
+  /// Whether a generator that was restored stands, when the iterator over the batches is made,
+  /// where it stood when the first run made its own.
+  [[nodiscard]] bool is_seeded_again(const Leaf& value) const {
+    const auto& begun = here_.story.all("at_iterator");
+    const Moment* iterator = iterator_of(there_);
+    if (begun.empty() || iterator == nullptr) return false;
+    const Leaf* first = find_leaf(&begun.front(), value.name);
+    const Leaf* now = find_leaf(iterator, value.name);
+    return first != nullptr && now != nullptr && first->is_equal(*now) &&
+           !now->is_equal(when_saved(value));
+  }
+
+  /// At which lines the resumed run seeds such a generator; empty where that is not known.
+  [[nodiscard]] std::string seeded_at(StateKind kind) const {
+    using enum StateKind;
+    constexpr std::array kSeeds{std::pair{kTorchGenerator, "torch.manual_seed"},
+                                std::pair{kNumpyGenerator, "numpy.random.seed"},
+                                std::pair{kPythonGenerator, "random.seed"}};
+    const auto* seed = std::ranges::find(kSeeds, kind, [](const auto& each) { return each.first; });
+    if (seed == kSeeds.end()) return {};
+    return core::text_or_empty(core::environment_fact(there_.story.dump().manifest(),
+                                                      std::string(core::kSetAt) + seed->second));
+  }
+
   /// Where a generator that was restored went on, and how far.
   void find_use(const Leaf& value, RestoredState& state) const {
     if (!is_generator(state.kind)) return;
+    if (is_seeded_again(value)) {
+      state.detail =
+          "seeded again behind the restore: it stands where it stood when the first run "
+          "began";
+      state.place = seeded_at(state.kind);
+      if (state.place.empty()) state.place = iterator_of(there_)->place;
+      return;
+    }
     std::uint64_t before = there_.file;
     const Moment* after = there_.forward;
     for (const Moment* moment :
@@ -467,7 +512,10 @@ class StateJudge {
     if (state.differing > 0) {
       const double position = number_in(*here_.forward, "loader.position");
       const double other = number_in(*there_.forward, "loader.position");
-      if (position != other) {
+      const std::vector<std::int64_t> samples = here_.story.samples_before(here_.forward->op);
+      const bool same_samples =
+          !samples.empty() && samples == there_.story.samples_before(there_.forward->op);
+      if (position != other && !same_samples) {
         state.detail = fmt::format("batch {} of the loader against {}", position, other);
         state.outcome = lost_position(position);
       } else {
@@ -497,8 +545,13 @@ class StateJudge {
   std::vector<RestoredState>::iterator judge_order(double position,
                                                    RestoredState& state,
                                                    std::vector<RestoredState>& states) const {
+    const bool same_samples = !here_.story.samples_before(here_.forward->op).empty() &&
+                              here_.story.samples_before(here_.forward->op) ==
+                                  there_.story.samples_before(there_.forward->op);
     state.detail =
-        fmt::format("batch {} of the loader on both sides, with other samples", position);
+        same_samples
+            ? std::string("the same samples, which hold something else")
+            : fmt::format("batch {} of the loader on both sides, with other samples", position);
     for (auto known = states.begin(); known != states.end(); ++known) {
       if (!is_generator(known->kind) || !known->parts()) continue;
       state.outcome = known->outcome;

@@ -182,10 +182,20 @@ def _record_order(iterator, samples):
     if epoch is None:  # of a loader that was there before the recording
         return
     samples = list(samples) if isinstance(samples, (list, tuple)) else [samples]
+    samples = guarded(_of_whole)(iterator._dataset, samples) or samples
     c = attach.recording.ctypes
     told = all(type(sample) is int for sample in samples)
     numbers = (c.c_int64 * len(samples))(*samples) if told else None
     attach.recording.probe.repro_check_order(c.byref(epoch), c.c_size_t(len(samples)), numbers)
+
+
+def _of_whole(dataset, samples):
+    """The numbers that samples of a subset have in the dataset that it is taken of."""
+    subset = sys.modules["torch.utils.data"].Subset
+    while type(dataset) is subset and all(type(sample) is int for sample in samples):
+        samples = [int(dataset.indices[sample]) for sample in samples]
+        dataset = dataset.dataset
+    return samples
 
 
 def _worker_directory(process):
