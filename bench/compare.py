@@ -123,6 +123,7 @@ def streams(bench: Bench) -> None:
             ("reversed", STREAM, "1,000,000 operators reversed", "(bounded)"),
             ("two-keys", STREAM, "1,000,000 operators of two keys, at random", "(bounded)"),
             ("ranks", STREAM, "1,000,000 operators of a rank each", "(target 256 MiB)"),
+            ("step", STREAM // 10, "a step with 100,000 parameters that differ", "(bounded)"),
             ("reversed", 3 * STREAM, "3,000,000 operators reversed", "(target 256 MiB)")):
         folder = bench.pair(kind, count)
         seconds, memory, _ = bench.diff(folder, 1, "--verify", "differing")

@@ -7,6 +7,7 @@
 //   reversed N    N operators of distinct keys, in B the other way round
 //   two-keys N    N operators of two keys, in an order of its own on each side
 //   ranks N       N operators of a rank of its own each, no output the same
+//   step N        a step of an optimizer with N parameters, none of which is the same behind it
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,6 +26,7 @@
 
 #include "core/digest/digest.h"
 #include "core/trace/op_record.h"
+#include "core/trace/program_records.h"
 #include "dumpers/store/dump_writer.h"
 
 namespace {
@@ -70,6 +72,34 @@ class Recording {
     last_.role = core::TensorRole::kInput;
     last_.slot = "self";
     tensors_ += record.tensors.size();
+    writer_.append(record);
+  }
+
+  /// A step of an optimizer that was given `count` parameters and left others.
+  void append_step(std::size_t count, std::uint64_t seed) {
+    core::OpRecord record;
+    record.index = count_++;
+    record.op = std::make_shared<core::OperatorInfo>(
+        core::OperatorInfo{std::string(core::kStepRecord), "", false});
+    record.site = site_of(0);
+    for (const auto role : {core::TensorRole::kInput, core::TensorRole::kOutput}) {
+      const bool is_output = role == core::TensorRole::kOutput;
+      for (std::size_t i = 0; i < count; ++i) {
+        core::TensorRecord& tensor = record.tensors.emplace_back();
+        tensor.role = role;
+        tensor.slot = fmt::format("param.layers.{}.weight", i);
+        tensor.dtype = core::Dtype::kFloat32;
+        tensor.shape = {1};
+        tensor.strides = {1};
+        tensor.device = "cpu";
+        tensor.state = core::ContentState::kHashed;
+        tensor.storage = static_cast<std::int64_t>(i);
+        tensor.producer = is_output ? 0 : core::kNoProducer;
+        tensor.digest = {i, is_output ? seed : 0};
+      }
+    }
+    tensors_ += record.tensors.size();
+    writer_.enter(record);
     writer_.append(record);
   }
 
@@ -207,6 +237,14 @@ void make_ranks(const fs::path& directory, std::uint32_t count) {
   }
 }
 
+void make_step(const fs::path& directory, std::size_t count) {
+  for (const char* name : {"A", "B"}) {
+    Recording recording(directory / name, kNever);
+    recording.append_step(count, static_cast<std::uint64_t>(*name));
+    recording.finish(name);
+  }
+}
+
 using Keys = std::vector<std::size_t>;
 
 void make(const std::string& kind, const fs::path& directory, std::size_t size) {
@@ -225,6 +263,7 @@ void make(const std::string& kind, const fs::path& directory, std::size_t size) 
     });
   }
   if (kind == "ranks") return make_ranks(directory, static_cast<std::uint32_t>(size));
+  if (kind == "step") return make_step(directory, size);
   if (kind == "two-keys") {
     std::mt19937_64 random(4);
     return make_streams(directory, size, [&](bool, std::size_t) { return Keys{random() % 2}; });

@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <functional>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <utility>
@@ -206,20 +208,54 @@ std::vector<ScalarDifference> differing_arguments(const core::OpRecord& baseline
   return differences;
 }
 
-/// What else of the record lies in the memory of one of its outputs: `input self, output 0`.
-std::string shared_with(const core::OpRecord& record, const TensorRecord& output) {
-  std::string names;
-  for (const TensorRecord& other : record.tensors) {
-    // Each pair of outputs is told of once, at the later one.
-    if (&other == &output) break;
-    if (output.storage < 0 || other.storage != output.storage) continue;
-    names += fmt::format("{}{} {}",
-                         names.empty() ? "" : ", ",
-                         core::is_input(other) ? "input" : "output",
-                         other.slot);
+/// Which tensors of a record lie in the same memory: a step of an optimizer has one record of tens
+/// of thousands of tensors, so that no tensor is held against every other.
+class SharedMemory {
+ public:
+  explicit SharedMemory(const core::OpRecord& record)
+      : tensors_(record.tensors), by_storage_(tensors_.size()), marks_(tensors_.size()) {
+    std::iota(by_storage_.begin(), by_storage_.end(), std::size_t{0});
+    std::ranges::stable_sort(by_storage_, {}, [&](std::size_t at) { return tensors_[at].storage; });
+    std::size_t mark = 0;
+    for (std::size_t i = 0; i < by_storage_.size(); ++i) {
+      const TensorRecord& tensor = tensors_[by_storage_[i]];
+      if (i == 0 || tensors_[by_storage_[i - 1]].storage != tensor.storage) mark = 0;
+      marks_[by_storage_[i]] = mark;
+      mark = mark * 31 + std::hash<std::string>{}(tensor.slot) * 2 +
+             (core::is_input(tensor) ? 1 : 0) + 1;
+    }
   }
-  return names.empty() ? "nothing" : names;
-}
+
+  /// Alike for two tensors that share their memory with the same earlier tensors of their records.
+  /// @param output  one of the record's own
+  [[nodiscard]] std::size_t mark(const TensorRecord& output) const {
+    return marks_[static_cast<std::size_t>(&output - tensors_.data())];
+  }
+
+  /// Earlier tensors of the record in the same memory: `input self, output 0`.
+  [[nodiscard]] std::string names(const TensorRecord& output) const {
+    constexpr std::size_t kMost = 8;
+    const auto place = [&](std::size_t at) { return tensors_[at].storage; };
+    std::string names;
+    std::size_t count = 0;
+    for (const std::size_t at : std::ranges::equal_range(by_storage_, output.storage, {}, place)) {
+      // Each pair is told of once, at the later one.
+      if (&tensors_[at] == &output) break;
+      if (++count > kMost) continue;
+      names += fmt::format("{}{} {}",
+                           names.empty() ? "" : ", ",
+                           core::is_input(tensors_[at]) ? "input" : "output",
+                           tensors_[at].slot);
+    }
+    if (count > kMost) names += fmt::format(" and {} more", count - kMost);
+    return names.empty() ? "nothing" : names;
+  }
+
+ private:
+  const std::vector<TensorRecord>& tensors_;
+  std::vector<std::size_t> by_storage_;  ///< places in tensors_, in their order within a storage
+  std::vector<std::size_t> marks_;
+};
 
 class OpComparison {
  public:
@@ -333,13 +369,14 @@ class OpComparison {
   }
 
   /// Empty where both share the same memory with the same tensors, or a side does not say.
-  [[nodiscard]] std::string alias_difference(const TensorRecord& b, const TensorRecord& c) const {
+  [[nodiscard]] std::string alias_difference(const TensorRecord& b, const TensorRecord& c) {
     if (options_.alias == configs::AttributeRule::kIgnore || b.storage < 0 || c.storage < 0)
       return {};
-    const std::string left = shared_with(baseline_, b);
-    const std::string right = shared_with(candidate_, c);
-    if (left == right) return {};
-    return fmt::format("with {} in the baseline, with {} in the candidate", left, right);
+    if (!shared_) shared_.emplace(baseline_, candidate_);
+    const auto& [left, right] = *shared_;
+    if (left.mark(b) == right.mark(c)) return {};
+    return fmt::format(
+        "with {} in the baseline, with {} in the candidate", left.names(b), right.names(c));
   }
 
   void compare_output(const TensorRecord& b, const TensorRecord& c) {
@@ -622,6 +659,7 @@ class OpComparison {
   OpFindings& found_;
   TensorJudge& judge_;
   const configs::CompareSpec& options_;
+  std::optional<std::pair<SharedMemory, SharedMemory>> shared_;  ///< of both sides, once asked for
   bool mismatched_ = false;  ///< in the number of outputs, or in dtype, shape, layout or state
   bool beyond_ = false;
   bool within_ = false;
