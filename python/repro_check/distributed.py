@@ -29,6 +29,8 @@ Path = typing.Union[str, "os.PathLike[str]"]
 
 #: Parts that are put together at once, and ranks of one task.
 FAN_IN, WIDTH = 16, 16
+#: More than any job has, as the tool has it.
+MOST_RANKS = 1 << 17
 #: The worst decides: a code stands before those behind it.
 WORST_FIRST = (5, 3, 1, 4, 0)
 
@@ -101,6 +103,8 @@ def _reduced(
 ) -> typing.Any:
     """What the tasks give, a slice of the ranks each, put together as a tree where it lies."""
     count = count or json.loads(pathlib.Path(dump, "ranks.json").read_text())["ranks"]
+    if not (isinstance(count, int) and 0 < count <= MOST_RANKS):
+        raise ValueError(f"{os.fspath(dump)}: {count!r} is no number of ranks")
     with contextlib.ExitStack() as stack:
         if client is None:
             client = stack.enter_context(_local_client())

@@ -25,7 +25,8 @@ std::optional<std::uint32_t> rank_of_name(std::string_view name) noexcept {
   const std::string_view digits = name.substr(kPrefix.size());
   // One name a rank: no leading zeros.
   if (digits.size() > 1 && digits.front() == '0') return std::nullopt;
-  return core::parse_number<std::uint32_t>(digits);
+  const auto rank = core::parse_number<std::uint32_t>(digits);
+  return rank && *rank < kMostRanks ? rank : std::nullopt;
 }
 
 void write_rank_count(const fs::path& dump, std::uint32_t ranks) {
@@ -40,11 +41,11 @@ std::uint32_t read_rank_count(const fs::path& dump) {
   std::error_code code;
   if (!fs::exists(file, code)) return 0;
   const auto document = nlohmann::json::parse(read_text_file(file, kMost), nullptr, false);
-  if (document.is_object() && document.contains("ranks") &&
-      document["ranks"].is_number_unsigned()) {
-    return document["ranks"].get<std::uint32_t>();
+  const auto ranks = document.is_object() ? document.find("ranks") : document.end();
+  if (ranks == document.end() || !ranks->is_number_unsigned() || *ranks > kMostRanks) {
+    throw core::damaged_dump(file.string() + ": does not say how many ranks there are");
   }
-  throw core::damaged_dump(file.string() + ": does not say how many ranks there are");
+  return ranks->get<std::uint32_t>();
 }
 
 std::vector<RankDump> rank_dumps(const fs::path& directory) {

@@ -10,6 +10,8 @@
 namespace repro_check::store {
 
 inline constexpr const char* kRankCountName = "ranks.json";
+/// More ranks than any job has. A larger number is damage, and nothing goes over so many.
+inline constexpr std::uint32_t kMostRanks = 1U << 17U;
 
 /// A program that ran on several ranks is recorded as a directory that holds the dump of each:
 /// `rank-0`, `rank-1`.
@@ -21,14 +23,14 @@ struct RankDump {
 /// `<dump>/rank-<rank>`.
 std::filesystem::path rank_directory(const std::filesystem::path& dump, std::uint32_t rank);
 
-/// The rank that a directory of that name holds; empty for any other name.
+/// The rank that a directory of that name holds; empty for any other name, and from kMostRanks on.
 std::optional<std::uint32_t> rank_of_name(std::string_view name) noexcept;
 
 /// Says beside the dumps how many ranks the program had.
 void write_rank_count(const std::filesystem::path& dump, std::uint32_t ranks);
 
 /// What that says; 0 where nothing does.
-/// @throws core::Error{kDumpDamaged} when it makes no sense
+/// @throws core::Error{kDumpDamaged} when it makes no sense, or says more than kMostRanks
 std::uint32_t read_rank_count(const std::filesystem::path& dump);
 
 /// Those in `directory`, by rank; none where it holds none, or is no directory.
