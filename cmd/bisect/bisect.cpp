@@ -19,6 +19,7 @@
 #include "cmd/reports/rank_pairs.h"
 #include "cmd/reports/verdict.h"
 #include "cmd/terminal/logging.h"
+#include "cmd/terminal/output.h"
 #include "core/error.h"
 
 namespace repro_check::cmd {
@@ -211,9 +212,7 @@ BisectLog::BisectLog(std::filesystem::path file, std::string key)
 }
 
 void BisectLog::read() {
-  std::ifstream stream(file_, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(stream), {}};
-  if (!stream) throw core::io_error("cannot read " + file_.string());
+  const std::string text = read_text_file(file_);
   const std::size_t whole = text.rfind('\n') == std::string::npos ? 0 : text.rfind('\n') + 1;
   if (whole != text.size()) {
     std::error_code error;

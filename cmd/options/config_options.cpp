@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <system_error>
@@ -16,6 +15,7 @@
 #include "cmd/options/command_line.h"
 #include "cmd/options/starting_config.h"
 #include "cmd/render/text.h"
+#include "cmd/terminal/output.h"
 #include "configs/parser/config_parser.h"
 #include "core/error.h"
 #include "dumpers/torchscript/model_file.h"
@@ -70,7 +70,7 @@ bool is_model(const std::filesystem::path& file) {
 }
 
 std::string from_stdin() {
-  std::string text{std::istreambuf_iterator<char>(std::cin), {}};
+  std::string text = read_text(std::cin, "stdin");
   if (!text.empty()) return text;
   throw core::usage_error("no configuration came on stdin");
 }

@@ -2,6 +2,7 @@
 #include "cmd/terminal/output.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -9,7 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <iterator>
+#include <istream>
 #include <string>
 #include <system_error>
 
@@ -130,11 +131,27 @@ void write_file(const std::filesystem::path& file, std::string_view document) {
   write_pieces(file, [&](const TextSink& sink) { sink(document); });
 }
 
+std::string read_text(std::istream& in, const std::string& name) {
+  constexpr std::size_t kLargest = std::size_t{1} << 30U;
+  constexpr std::size_t kBlock = std::size_t{1} << 16U;
+  std::string text;
+  while (in && text.size() <= kLargest) {
+    const std::size_t before = text.size();
+    text.resize(before + kBlock);
+    in.read(text.data() + before, kBlock);
+    text.resize(before + static_cast<std::size_t>(in.gcount()));
+  }
+  if (text.size() > kLargest) {
+    throw core::usage_error(fmt::format("{}: is larger than {} bytes", name, kLargest),
+                            "give a file that repro-check wrote, or a configuration");
+  }
+  if (!in.eof()) throw core::io_error("cannot read " + name);
+  return text;
+}
+
 std::string read_text_file(const std::filesystem::path& file) {
   std::ifstream in(file, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(in), {}};
-  if (!in) throw core::io_error("cannot read " + file.string());
-  return text;
+  return read_text(in, file.string());
 }
 
 void require_writable(const std::filesystem::path& file) {

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <iosfwd>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -49,7 +50,12 @@ void write_stdout_pieces(const std::function<void(const TextSink&)>& produce);
 /// The same of one that is there already. @throws core::Error{kIo}
 void write_file(const std::filesystem::path& file, std::string_view document);
 
-/// @throws core::Error{kIo}
+/// What a stream still holds, 1 GiB at most: a device may never end.
+/// @param name  what errors call it
+/// @throws core::Error{kIo}, or {kUsage} where it holds more
+std::string read_text(std::istream& in, const std::string& name);
+
+/// The same of a file.
 std::string read_text_file(const std::filesystem::path& file);
 
 /// Fails early, before anything is recorded or compared, when write_file() could not succeed. The

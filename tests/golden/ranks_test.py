@@ -88,8 +88,10 @@ class ManyRanks(unittest.TestCase):
         self.assertEqual(report["first"]["odd_ranks"], [5])
         self.assertEqual([each["rank"] for each in report["ranks"] if each["message"]], [7])
         # What could not be read says nothing of the others, nor they of it.
-        (self.tmp / "run" / "ranks.json").write_text("{}")
-        self.assertEqual(self.tool("ranks", "run").returncode, 3)
+        for text in ("{}", '{"ranks": 4000000000}'):
+            (self.tmp / "run" / "ranks.json").write_text(text)
+            for words in (("ranks", "run"), ("diff", "run", "run")):
+                self.assertEqual(self.tool(*words).returncode, 3, words)
 
     def test_what_is_said_where_one_cannot_be_read(self):
         self.make()
@@ -212,6 +214,7 @@ class ManyRanks(unittest.TestCase):
         refused(4, files[::2], "no file holds the ranks 8:16 of run")
         refused(2, [*files, files[1]], "rank 8 is in both")
         refused(2, ["missing.jsonl"], "missing.jsonl")
+        refused(2, ["/dev/zero"], "/dev/zero: is larger than")
         text = files[1].read_text()
         for damage, said in (
             (text[:-3], "it is cut short"),
