@@ -93,6 +93,9 @@ struct RenderOptions {
   std::vector<RunLog> logs;           ///< by position in Report::runs; may be shorter
 };
 
+/// Warnings that a text or a page lists. JSON holds all of them.
+inline constexpr std::size_t kMostWarnings = 1000;
+
 /// The verdict line: plain, one physical line whatever its length, names escaped, no newline.
 std::string headline(const Report& report);
 

@@ -54,6 +54,15 @@ TEST_CASE("no name ends a script or begins a tag") {
   CHECK(html_text("\x1b[31m\u202e") == "\\x1b[31m\\u202e");
 }
 
+TEST_CASE("a page and a text list so many warnings, and say how many more there are") {
+  comparators::Report report = tests::random_report(1);
+  report.warnings.assign(50'000, "a warning");
+  const std::string page = page_of(report);
+  CHECK(occurrences(page, "<li>a warning</li>") == kMostWarnings);
+  CHECK(occurrences(page, "a warning") == 2 * kMostWarnings);
+  CHECK(occurrences(page, "49,000 more") == 2);
+}
+
 TEST_CASE("every page has one heading and as many elements as it opens") {
   for (std::uint32_t seed = 0; seed < kRandomReports; ++seed) {
     const std::string page = page_of(tests::random_report(seed));

@@ -200,9 +200,14 @@ std::string full_text(const Report& report, const RenderOptions& options) {
 }
 
 std::string warnings(const Report& report) {
-  return html_list("<section class=\"card warnings\"><h2>Warnings</h2><ul>",
-                   report.warnings,
-                   "</ul></section>\n");
+  std::vector<std::string> listed = report.warnings;
+  listed.resize(std::min(listed.size(), kMostWarnings));
+  const std::size_t left = report.warnings.size() - listed.size();
+  if (left > 0) {
+    listed.push_back("... and " + format_count(left) + " more: the JSON report holds them");
+  }
+  return html_list(
+      "<section class=\"card warnings\"><h2>Warnings</h2><ul>", listed, "</ul></section>\n");
 }
 
 /// Operators that a page describes in full; the others have their row alone.
@@ -296,6 +301,7 @@ std::string data_elements(std::span<const Report> reports, const RenderOptions& 
     // What changes from one rendering to the next, and what the page does not show.
     whole.erase("timing");
     whole.erase("missing");
+    whole.erase("warnings");
     Json items = std::move(whole["divergences"]["items"]);
     whole["divergences"].erase("items");
     while (items.size() > kDescribedOperators) items.erase(items.size() - 1);

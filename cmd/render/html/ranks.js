@@ -86,7 +86,20 @@
       });
       this.drawRuns(context, width);
       this.drawAxes(context, width, height);
-      if (!this.picked) return;
+      this.drawn = Page.el("canvas", { width: this.canvas.width, height: this.canvas.height });
+      this.drawn.getContext("2d").drawImage(this.canvas, 0, 0);
+      this.mark(context);
+    }
+
+    // The picked cell over the map, which is not drawn again for it.
+    mark(context) {
+      if (!this.drawn || !this.picked) return;
+      const { width, height } = this.canvas;
+      context.save();
+      context.resetTransform();
+      context.clearRect(0, 0, width, height);
+      context.drawImage(this.drawn, 0, 0);
+      context.restore();
       context.strokeStyle = Page.color("--ink");
       context.lineWidth = 2;
       const side = Math.max(this.wide, 7);
@@ -204,7 +217,7 @@
       if (cell.at >= 0) lines.push(...this.operator(cell, dump, whole));
       this.detail.replaceChildren(...lines);
       history.replaceState(null, "", `#rank-${rank}/step-${cell.step}`);
-      this.draw();
+      this.mark(this.canvas.getContext("2d"));
     }
 
     operator({ row, step, at }, dump, whole) {

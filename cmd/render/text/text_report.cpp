@@ -681,9 +681,10 @@ void add_given(Page& page, const Report& report, const Detail& detail) {
 
 void add_warnings(Page& page, const Report& report, const Detail& detail) {
   const std::size_t total = report.warnings.size();
-  const std::size_t shown = std::min(std::max(detail.items, report.non_finite.size()), total);
+  const std::size_t shown =
+      std::min({std::max(detail.items, report.non_finite.size()), total, kMostWarnings});
   page.list("warning", report.warnings, shown);
-  page.left_out(total - shown, "-v");
+  page.left_out(total - shown, detail.everything ? "--format json" : "-v");
 }
 
 /// How little two runs that agree prove, said beside every pass of a pair.
