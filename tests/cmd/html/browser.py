@@ -13,6 +13,13 @@ FLAGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-backgroun
          "--disable-component-update", "--disable-sync", "--no-first-run", "--disable-extensions",
          "--remote-debugging-pipe", "--allow-file-access-from-files", "--force-device-scale-factor=1"]
 
+COUNTING = """window.filledRectangles = 0;
+const fillRect = CanvasRenderingContext2D.prototype.fillRect;
+CanvasRenderingContext2D.prototype.fillRect = function (...box) {
+  window.filledRectangles++;
+  return fillRect.apply(this, box);
+};"""
+
 
 def find():
     return shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -52,7 +59,8 @@ class Browser:
         self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
-        self.call("Performance.enable", timeDomain="threadTicks")
+        self.call("Performance.enable")
+        self.call("Page.addScriptToEvaluateOnNewDocument", source=COUNTING)
         self.resize(width, height)
 
     def resize(self, width, height):
@@ -106,10 +114,11 @@ class Browser:
             raise RuntimeError(f"{script}: {result['exceptionDetails']}")
         return result["result"].get("value")
 
-    def busy(self):
-        """Seconds of a processor that the page's main thread has used: however busy the machine is."""
-        metrics = self.call("Performance.getMetrics")["metrics"]
-        return next(each["value"] for each in metrics if each["name"] == "TaskDuration")
+    def work(self):
+        """How often the page has filled a rectangle of a canvas, and how often it was laid out: what it costs, on
+        any machine."""
+        metrics = {each["name"]: each["value"] for each in self.call("Performance.getMetrics")["metrics"]}
+        return self.run("window.filledRectangles"), metrics["LayoutCount"]
 
     def open(self, file: Path, part="", wait="document.documentElement?.dataset.ready !== undefined"):
         """Returns once the page says that it stands."""
