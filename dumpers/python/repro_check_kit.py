@@ -11,8 +11,8 @@ import sys
 
 # What the sources and our own library need.
 _OLDEST_GCC, _OLDEST_CLANG = 11, 16
-# As measured with two processors; and what one compiler takes of memory.
-_SECONDS, _MEMORY = 30, 1.5e9
+# What one compiler takes of memory.
+_MEMORY = 1.5e9
 # Of the kit's folders that include LibTorch, those that are compiled as one file: its headers are most of the time.
 # Both products have the engine in them. A recorder waits for nothing that is in a file of its own alone.
 _UNITS = {"engine": ("-O2", ["capture/engine", "capture/generators", "capture/tensors", "capture/torch"]),
@@ -204,9 +204,10 @@ class _Build:
             objects = {unit: os.path.join(self._folder, f"{unit}-{maker}.o") for unit in ("engine", self.product)}
             compiling = [self._compiling(unit, place, compiler, headers, work) for unit, place in objects.items()
                          if not os.path.exists(place)]
-            with open(self._log, "w", encoding="utf-8") as output, _Progress(self, len(compiling)) as progress:
+            linking = self._linking(objects.values(), compiler, libraries, work)
+            with open(self._log, "w", encoding="utf-8") as output, _Progress(self, len(compiling) + 1) as progress:
                 self._run(compiling, output, progress)
-                self._run([self._linking(objects.values(), compiler, libraries, work)], output, progress)
+                self._run([linking], output, progress)
         finally:
             shutil.rmtree(work, ignore_errors=True)
 
@@ -267,6 +268,7 @@ class _Build:
                     with open(made, "rb") as file:
                         os.fsync(file.fileno())
                     os.replace(made, kept)
+                    progress.built()
                 progress.show()
                 time.sleep(0.1)
         finally:
@@ -359,27 +361,37 @@ def _say(text):
 
 
 class _Progress:
-    """One line on stderr. On a terminal it counts the seconds, in a log they stand at its end."""
+    """One line on stderr: how many of the units are built, and the seconds so far. On a terminal it counts the seconds,
+    in a log they stand behind each unit."""
 
     def __init__(self, build, units):
         import time
 
         self._clock = time.monotonic
         self._begun = self._clock()
-        self._expected = max(1, -(-units // _at_once()) * _SECONDS)
+        self._units, self._built = units, 0
         self._line = f"repro-check: building the {build.product} for PyTorch {build.torch.version}, once:"
         self._terminal = os.isatty(2)
         self._shown = 0
 
     def __enter__(self):
-        _say(f"{self._line} about {self._expected} s ...")
+        _say(f"{self._line} {self._state()} ...")
         return self
+
+    def _state(self):
+        return f"{self._built} of {self._units} units, {self._clock() - self._begun:.0f} s"
+
+    def built(self):
+        """Another unit is."""
+        self._built += 1
+        if not self._terminal:
+            _say(f" {self._state()} ...")
 
     def show(self):
         seconds = int(self._clock() - self._begun)
         if self._terminal and seconds > self._shown:
             self._shown = seconds
-            _say(f"\r{self._line} {seconds} s of about {max(self._expected, seconds)} s ...")
+            _say(f"\r{self._line} {self._state()} ...")
 
     def __exit__(self, kind, *_error):
         end = "done" if kind is None else "ended"

@@ -272,7 +272,8 @@ class Built(FirstUse):
         together = "".join(errors for _, errors in said)
         for product in ("probe", "recorder"):
             self.assertEqual(together.count(f"building the {product} for PyTorch"), 1)
-        self.assertRegex(together, r"once: about \d+ s \.\.\. done after \d+ s\n")
+        self.assertRegex(together, r"once: 0 of (\d) units, 0 s \.\.\.( \d of \1 units, \d+ s \.\.\.)* \1 of \1 units, \d+ s \.\.\. "
+                                   r"done after \d+ s\n")
         self.assertIn("another process is building for PyTorch", together)
         self.assertEqual(len(self.products()), 2)
         self.assertEqual(self.kept("building-*"), [])
