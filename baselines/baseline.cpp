@@ -20,6 +20,7 @@
 #include <variant>
 
 #include "core/error.h"
+#include "core/text/secrets.h"
 #include "core/text/text.h"
 #include "core/trace/op_record.h"
 #include "core/trace/run_manifest.h"
@@ -597,6 +598,60 @@ void forget_sources(Json& value) {
   for (auto& [key, member] : value.items()) forget_sources(member);
 }
 
+std::string json_text(const Json& value) {
+  return value.dump(-1, ' ', true, Json::error_handler_t::replace);
+}
+
+/// True for the values that a baseline keeps: the settings that this program knows, and numbers. Other
+/// text may be anything.
+bool keeps_value(std::string_view pointer, const Json& value) {
+  constexpr std::string_view kVariables = "/env/";
+  if (value.is_null()) return true;
+  if (pointer.starts_with(kVariables)) {
+    const std::vector<std::string_view> known = core::known_variables();
+    return std::ranges::find(known, pointer.substr(kVariables.size())) != known.end();
+  }
+  if (pointer.starts_with("/program/")) return false;
+  const bool is_free_text = pointer.starts_with("/calls/") && value.is_string();
+  return !is_free_text || pointer.ends_with("/name") || pointer.ends_with("/kind");
+}
+
+/// The words of a command among facts, in their order.
+std::map<std::size_t, Fact*> words_of(std::string_view command, std::vector<Fact>& facts) {
+  std::map<std::size_t, Fact*> words;
+  for (Fact& fact : facts) {
+    const std::string_view name = fact.name;
+    if (!name.starts_with(command)) continue;
+    const auto place = core::parse_number<std::size_t>(name.substr(command.size()));
+    if (place) words[*place] = &fact;
+  }
+  return words;
+}
+
+std::vector<Fact> names_alone(std::vector<Fact> facts) {
+  std::map<Fact*, std::string> kept;
+  for (const std::string_view command : {"/program/command/", "/program/resume/"}) {
+    const std::map<std::size_t, Fact*> words = words_of(command, facts);
+    std::vector<std::string> texts;
+    for (const auto& [place, fact] : words) {
+      const Json word = Json::parse(fact->value, nullptr, false);
+      texts.push_back(word.is_string() ? word.get<std::string>() : std::string());
+    }
+    std::vector<std::string> names = core::names_alone(texts);
+    auto name = names.begin();
+    for (const auto& [place, fact] : words) kept[fact] = std::move(*name++);
+  }
+  for (Fact& fact : facts) {
+    const Json value = Json::parse(fact.value, nullptr, false);
+    const auto name = kept.find(&fact);
+    if (name != kept.end())
+      fact.value = json_text(name->second);
+    else if (!keeps_value(fact.name, value))
+      fact.value = json_text(core::kHidden);
+  }
+  return facts;
+}
+
 // What of a resolved run numbers can depend on: not where things lie, nor how much is stored.
 std::vector<Fact> facts_of(const std::string& configuration) {
   Json run = Json::parse(configuration, nullptr, false);
@@ -616,10 +671,8 @@ std::vector<Fact> facts_of(const std::string& configuration) {
   }
   std::vector<Fact> facts;
   const Json flat = run.flatten();
-  for (const auto& [pointer, value] : flat.items()) {
-    facts.push_back({pointer, value.dump(-1, ' ', true, Json::error_handler_t::replace)});
-  }
-  return facts;
+  for (const auto& [pointer, value] : flat.items()) facts.push_back({pointer, json_text(value)});
+  return names_alone(std::move(facts));
 }
 
 core::Digest digest_of_facts(const std::vector<Fact>& facts) {
@@ -685,7 +738,8 @@ void add_differences(const Named& accepted,
 
 Named named_facts(const Baseline& baseline) {
   Named named;
-  for (const Fact& fact : baseline.facts) named.emplace(fact.name, fact.value);
+  // Names alone of an older baseline as well.
+  for (const Fact& fact : names_alone(baseline.facts)) named.emplace(fact.name, fact.value);
   return named;
 }
 
@@ -902,6 +956,10 @@ Baseline without_returned(Baseline baseline) {
   return baseline;
 }
 
+bool holds_values(const Baseline& baseline) {
+  return names_alone(baseline.facts) != baseline.facts;
+}
+
 std::vector<Change> stale_reasons(const Baseline& accepted, const Baseline& now) {
   std::vector<Change> changes;
   if (accepted.model != now.model) {
@@ -910,9 +968,7 @@ std::vector<Change> stale_reasons(const Baseline& accepted, const Baseline& now)
       changes.push_back({"model", core::to_hex(accepted.model), core::to_hex(now.model)});
     }
   }
-  if (accepted.config != now.config) {
-    add_differences(named_facts(accepted), named_facts(now), "config ", changes);
-  }
+  add_differences(named_facts(accepted), named_facts(now), "config ", changes);
   add_contents(accepted, now, core::NamedTensorKind::kInput, "input ", changes);
   return changes;
 }

@@ -88,8 +88,10 @@ struct Baseline {
   std::string policy;           ///< `bitwise`
   std::uint64_t operators = 0;  ///< lines, those of returned values included
   Platform platform;
-  std::vector<Fact> facts;  ///< the configuration as far as numbers depend on it, by JSON pointer
-  core::Digest root;        ///< index digest of the dump it was made from
+  /// The configuration as far as numbers depend on it, by JSON pointer. Variables and arguments
+  /// that are no known settings have their names alone.
+  std::vector<Fact> facts;
+  core::Digest root;                       ///< index digest of the dump it was made from
   std::vector<core::NamedTensor> tensors;  ///< inputs, then parameters, then buffers
   std::vector<AcceptedTensors> folded;     ///< the kinds that are not in `tensors`
   /// A line an operator, in trace order of each lane; none where `modules` stand for them. It has
@@ -135,6 +137,9 @@ std::string to_line(const core::NamedTensor& tensor);
 AcceptedOp op_of(std::string_view line);
 /// `float32[2,3]`, without the digest.
 std::string form_of(const core::NamedTensor& tensor);
+
+/// True for older baselines that hold a value of which only the name is kept today.
+bool holds_values(const Baseline& baseline);
 
 std::string to_text(const Baseline& baseline);
 std::string to_text(const Pending& pending);

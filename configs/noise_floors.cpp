@@ -13,6 +13,7 @@
 #include "configs/setting_changes.h"
 #include "core/digest/digest.h"
 #include "core/error.h"
+#include "core/text/secrets.h"
 #include "core/text/text.h"
 #include "core/trace/run_manifest.h"
 
@@ -44,7 +45,7 @@ std::string normalised(const std::string& configuration) {
     for (const char* key : {"path", "weights_from", "weights"}) model->erase(key);
   }
   strip_places(json);
-  return json.dump();
+  return core::configuration_without_secrets(json.dump());
 }
 
 /// Of the model's file, and of what was taken from another version of it.
@@ -111,7 +112,7 @@ std::size_t read_head(const Json& head, NoiseFloors& floors, const Refuse& refus
   head.at("model").at("method").get_to(floors.subject.method);
   head.at("inputs").get_to(floors.subject.inputs);
   head.at("libtorch").get_to(floors.subject.libtorch);
-  floors.subject.configuration = nlohmann::json(head.at("configuration")).dump();
+  floors.subject.configuration = normalised(nlohmann::json(head.at("configuration")).dump());
   return head.at("operators").get<std::size_t>();
 }
 

@@ -25,6 +25,7 @@
 
 #include "cmd/options/command.h"
 #include "cmd/options/command_line.h"
+#include "cmd/recording/kit.h"
 #include "cmd/recording/output_lock.h"
 #include "cmd/recording/program_recording.h"
 #include "cmd/recording/recorder_process.h"
@@ -156,6 +157,7 @@ ProgramEnd run_program(const ProcessPlan& plan,
 /// Ends this process as `end` did, by the same signal; returns where no signal did.
 void end_alike(const ProgramEnd& end) {
   if (end.signal == 0) return;
+  remove_private_build_folder();
   // The program's core, if it left one, is the one to look at.
   const rlimit none{0, 0};
   ::setrlimit(RLIMIT_CORE, &none);
@@ -264,6 +266,7 @@ class ExecCommand final : public Command {
     document["dump"]["no_sync"] = no_sync_;
     document["dump"]["workers"] = workers_;
     document["dump"]["verify_inputs"] = verify_inputs_;
+    document["dump"]["keep_values"] = keep_values_;
     configs::RecordRequest request;
     request.run = *configs::parse_config(document.dump(), "exec", fs::current_path(), {}).base;
     request.run.name = dump.filename().string();
@@ -304,6 +307,10 @@ class ExecCommand final : public Command {
       &verify_inputs_,
       "--verify-inputs  Read what an operator is given each time anew, and find what was written "
       "with no operator");
+  bool keep_values_ =
+      flag(&keep_values_,
+           "--keep-values  Keep the values of arguments and variables whose names look like "
+           "secrets");
   bool workers_ = flag(
       &workers_,
       "--workers  Record what worker processes of a DataLoader do for the batches that are taken");

@@ -645,6 +645,9 @@ std::string baseline_status(const GatePlace& place) {
                           core::printable(baselines::describe(baseline.platform)),
                           core::printable(baseline.policy),
                           age_text(file));
+      if (baselines::holds_values(baseline)) {
+        text += fmt::format("{}: holds values of variables or arguments: accept anew\n", name);
+      }
     } catch (const core::Error& problem) {
       text += fmt::format("{}: {}\n", name, problem.what());
     }

@@ -18,6 +18,7 @@
 #include "cmd/terminal/output.h"
 #include "configs/parser/config_parser.h"
 #include "core/error.h"
+#include "core/text/secrets.h"
 #include "dumpers/torchscript/model_file.h"
 
 namespace repro_check::cmd {
@@ -150,6 +151,9 @@ void ConfigOptions::define(Options& options, bool required, bool with_positional
   options.value("--set /POINTER=VALUE  Set one value of the configuration; repeatable",
                 &sets_,
                 {.repeatable = true});
+  options.flag(
+      "--keep-values  Keep the values of arguments and variables whose names look like secrets",
+      &keep_values_);
 }
 
 std::vector<std::string> ConfigOptions::flags() const {
@@ -157,8 +161,9 @@ std::vector<std::string> ConfigOptions::flags() const {
   if (seed_) words.insert(words.end(), {"--seed", std::to_string(*seed_)});
   if (device_) words.insert(words.end(), {"--device", *device_});
   if (timeout_) words.insert(words.end(), {"--timeout", std::to_string(*timeout_)});
+  if (keep_values_) words.emplace_back("--keep-values");
   for (const std::string& set : sets_) words.insert(words.end(), {"--set", set});
-  return words;
+  return core::without_secrets(words);
 }
 
 const configs::RunSpec& choose_run(const configs::Config& config,
@@ -177,11 +182,12 @@ const configs::RunSpec& choose_run(const configs::Config& config,
 configs::Config ConfigOptions::load(const std::optional<std::string>& dump_directory,
                                     const std::optional<std::uint64_t>& repeat) const {
   std::vector<configs::ConfigOverride> overrides;
-  overrides.reserve(sets_.size() + 5);
+  overrides.reserve(sets_.size() + 6);
   for (const std::string& set : sets_) overrides.push_back(parse_set(set));
   if (seed_) overrides.push_back({"/seed", std::to_string(*seed_)});
   if (timeout_) overrides.push_back({"/timeout", std::to_string(*timeout_)});
   if (device_) overrides.push_back({"/device", quoted(*device_)});
+  if (keep_values_) overrides.push_back({"/dump/keep_values", "true"});
   if (repeat) overrides.push_back({"/repeat", std::to_string(*repeat)});
   if (dump_directory) {
     // A path on the command line is relative to where the user stands, not to the configuration.

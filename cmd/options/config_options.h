@@ -19,7 +19,7 @@ std::string quoted(const std::string& text);
 /// `[-c] FILE` and the flags that override it, shared by the verbs that read a configuration.
 class ConfigOptions {
  public:
-  /// Adds the file, with -c or without, --seed, --device, --timeout and --set.
+  /// Adds the file, with -c or without, --seed, --device, --timeout, --set and --keep-values.
   /// @param required  whether the file must be given
   /// @param with_positional  it needs no -c; not where other positionals are taken
   void define(Options& options, bool required, bool with_positional = true);
@@ -28,7 +28,8 @@ class ConfigOptions {
   /// As the user typed it.
   [[nodiscard]] const std::string& file() const noexcept { return file_; }
 
-  /// What the user gave beside the file: `--seed 3 --set /threads=2`, a word each.
+  /// What the user gave beside the file: `--seed 3 --set /threads=2`, a word each, to be shown:
+  /// values that may be secrets are left out.
   [[nodiscard]] std::vector<std::string> flags() const;
 
   /// @param dump_directory  replaces dump.directory; relative to the current directory
@@ -43,6 +44,7 @@ class ConfigOptions {
   std::optional<std::string> device_;
   std::optional<std::uint64_t> timeout_;
   std::vector<std::string> sets_;
+  bool keep_values_ = false;
 };
 
 /// The run of that name; when none is named the configuration without any run's overrides, or the

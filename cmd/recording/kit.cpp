@@ -20,6 +20,8 @@
 
 #include "cmd/render/text.h"
 #include "core/error.h"
+#include "core/system/file_descriptor.h"
+#include "core/system/ownership.h"
 
 namespace repro_check::cmd {
 namespace {
@@ -31,16 +33,35 @@ bool is_set(const char* variable) {
   return value != nullptr && *value != '\0';
 }
 
+fs::path own_file() {
+  std::error_code error;
+  return fs::read_symlink("/proc/self/exe", error);
+}
+
+/// @param why  core::refusal()
+/// @throws core::Error{kUsage} if that is not empty
+void require_ours(const std::string& why) {
+  if (why.empty()) return;
+  throw core::usage_error(why + ", so it is not loaded",
+                          "install repro-check again, or make what is there yours or root's, and "
+                          "writable by nobody else");
+}
+
+/// Of this command alone: probes and recorders are built there if others can write to the cache.
+std::optional<core::PrivateFolder>& private_folder() {
+  static std::optional<core::PrivateFolder> folder;
+  return folder;
+}
+
 /// Where what belongs to this program is looked for: what the variable names alone if that is set;
 /// otherwise these places, as they lie from this program's own folder.
 std::vector<fs::path> places_beside(const char* variable,
                                     std::initializer_list<const char*> beside) {
   if (is_set(variable)) return {std::getenv(variable)};
-  std::error_code error;
-  const fs::path self = fs::read_symlink("/proc/self/exe", error);
+  const fs::path self = own_file();
   std::vector<fs::path> places;
   for (const char* place : beside) {
-    if (!error) places.push_back((self.parent_path() / place).lexically_normal());
+    if (!self.empty()) places.push_back((self.parent_path() / place).lexically_normal());
   }
   return places;
 }
@@ -55,10 +76,13 @@ std::vector<fs::path> libexec_places() {
 
 /// The folder of what is loaded into programs, its Python side, and the kit: what probe and
 /// recorder are built of at first use.
+/// @throws core::Error{kUsage} if others can write to it
 std::optional<fs::path> find_libexec() {
   for (const fs::path& place : libexec_places()) {
     std::error_code ignored;
-    if (fs::exists(place / "python" / "sitecustomize.py", ignored)) return place;
+    if (!fs::exists(place / "python" / "sitecustomize.py", ignored)) continue;
+    require_ours(core::refusal_of_tree(place, own_file()));
+    return place;
   }
   return std::nullopt;
 }
@@ -87,7 +111,10 @@ fs::path ask_kit(const fs::path& folder,
                  const char* product,
                  const fs::path& libtorch = {}) {
   RecorderCall call{asked};
-  call.arguments = {(folder / "python" / "repro_check_kit.py").string(), product, folder.string()};
+  call.arguments = {(folder / "python" / "repro_check_kit.py").string(),
+                    product,
+                    folder.string(),
+                    private_build_folder().string()};
   if (!libtorch.empty()) call.arguments.push_back(libtorch.string());
   std::istringstream answer(answer_of(call));
   std::string what;
@@ -97,6 +124,10 @@ fs::path ask_kit(const fs::path& folder,
   std::getline(answer, text, '\0');
   std::getline(answer, mend, '\0');
   if (what == "refused") throw core::usage_error(text, mend);
+  if (what == "unsafe" && !private_folder()) {
+    private_folder().emplace(fs::path(core::temporary_directory()) / "repro-check-");
+    return ask_kit(folder, asked, product, libtorch);
+  }
   return what == "file" ? fs::path(text) : fs::path();
 }
 
@@ -112,9 +143,12 @@ bool can_run(const fs::path& file) {
   return fs::is_regular_file(file, ignored) && ::access(file.c_str(), X_OK) == 0;
 }
 
+/// @throws core::Error{kUsage} if others can write to it
 std::optional<fs::path> first_that_runs(const std::vector<fs::path>& places) {
   for (const fs::path& place : places) {
-    if (can_run(place)) return place;
+    if (!can_run(place)) continue;
+    require_ours(core::refusal(place, own_file()));
+    return place;
   }
   return std::nullopt;
 }
@@ -123,9 +157,10 @@ std::optional<fs::path> first_that_runs(const std::vector<fs::path>& places) {
 std::vector<fs::path> interpreters() {
   std::vector<fs::path> found;
   std::error_code error;
-  const fs::path prefix = fs::read_symlink("/proc/self/exe", error).parent_path().parent_path();
+  const fs::path prefix = own_file().parent_path().parent_path();
   for (const char* mark : {"pyvenv.cfg", "conda-meta"}) {
-    if (!error && fs::exists(prefix / mark, error)) found.push_back(prefix / "bin" / "python3");
+    if (!prefix.empty() && fs::exists(prefix / mark, error))
+      found.push_back(prefix / "bin" / "python3");
   }
   if (is_set("VIRTUAL_ENV")) {
     fs::path active = fs::path(std::getenv("VIRTUAL_ENV")) / "bin" / "python3";
@@ -281,8 +316,8 @@ fs::path require_libexec() {
 }
 
 std::optional<fs::path> find_recorder() {
-  if (auto there = first_that_runs(recorder_places())) return there;
   try {
+    if (auto there = first_that_runs(recorder_places())) return there;
     return recorder_of_the_kit("kept");
   } catch (const core::Error& error) {
     if (error.kind() != core::ErrorKind::kUsage) throw;
@@ -292,7 +327,7 @@ std::optional<fs::path> find_recorder() {
 
 fs::path require_recorder(const std::optional<fs::path>& named) {
   if (named) {
-    if (can_run(*named)) return *named;
+    if (const auto there = first_that_runs({*named})) return *there;
     throw core::usage_error("recorder " + named->string() + " cannot be run",
                             "\"recorder\" names the file of a repro-check-recorder");
   }
@@ -311,6 +346,10 @@ fs::path require_recorder(const std::optional<fs::path>& named) {
       "-DREPRO_CHECK_WITH_TORCH=ON, or point REPRO_CHECK_RECORDER at a "
       "repro-check-recorder; diff, exec, inspect and validate work without");
 }
+
+void remove_private_build_folder() { private_folder().reset(); }
+
+fs::path private_build_folder() { return private_folder() ? private_folder()->path() : fs::path(); }
 
 std::optional<fs::path> prepare_probe(const fs::path& folder, const ProcessPlan& program) {
   // A command that runs a program several times starts its interpreter for this once.

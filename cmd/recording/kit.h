@@ -44,4 +44,11 @@ bool can_preload(const std::filesystem::path& folder);
 std::optional<std::filesystem::path> prepare_probe(const std::filesystem::path& folder,
                                                    const ProcessPlan& program);
 
+/// The folder of this command alone that it built in, since others can write to the cache; empty if
+/// there is none.
+std::filesystem::path private_build_folder();
+
+/// For a process that ends without its destructors.
+void remove_private_build_folder();
+
 }  // namespace repro_check::cmd

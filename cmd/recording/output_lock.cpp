@@ -213,7 +213,9 @@ RunOutputs::RunOutputs(const std::vector<fs::path>& directories) {
       directory.dumps[name] = digest;
     }
     // There from the beginning: a run that is interrupted has left its part as well.
-    std::ofstream(whole / kRunFile, std::ios::app);
+    constexpr mode_t kMode = 0666;
+    core::FileDescriptor(
+        ::open((whole / kRunFile).c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, kMode));
   }
   current_run = this;
 }

@@ -27,6 +27,8 @@
 #include "cmd/terminal/logging.h"
 #include "cmd/terminal/signals.h"
 #include "core/error.h"
+#include "core/system/file_descriptor.h"
+#include "core/text/secrets.h"
 #include "core/trace/program_records.h"
 #include "dumpers/journal/journal_reader.h"
 #include "dumpers/store/directory/dump_directory.h"
@@ -123,7 +125,6 @@ Json recording_plan(const configs::RunSpec& run) {
   document["seed"] = run.seed ? Json(*run.seed) : Json(nullptr);
   document["run"] = run.name;
   document["run_id"] = new_run_id();
-  document["program"] = clean_utf8(fmt::format("{}", fmt::join(run.program->command, " ")));
   return document;
 }
 
@@ -244,31 +245,39 @@ std::vector<MadeOfProgram> make_all(const AttachedProcess& chosen,
   return made;
 }
 
-}  // namespace
-
-ProgramRecording::ProgramRecording(const configs::RecordRequest& request)
-    : request_(request), probes_(require_libexec()) {
+/// How the program is started, without what leads it to us.
+/// @throws core::Error as store::require_place(): before anything is made or started
+ProcessPlan plan_of(const configs::RecordRequest& request) {
   const store::DumpWriterOptions options = writer_options(request);
   store::require_place(request.dump, options.replace_existing, options.needed_space);
   const std::vector<std::string>& command = request.run.program->command;
-  plan_.program = command.front();
-  plan_.arguments.assign(command.begin() + 1, command.end());
-  plan_.cwd = request.run.program->cwd;
-  plan_.mend = "give /program/command as the shell has it, and /program/cwd";
-  plan_.environment = configs::pinned_environment(request.run);
-  const std::optional<fs::path> probe = prepare_probe(probes_, plan_);
-  folder_ = fs::absolute(request.dump);
-  folder_ += ".processes-" + std::to_string(::getpid());
-  std::error_code error;
-  fs::create_directories(folder_, error);
-  if (error) {
-    throw core::usage_error(folder_.string() + ": cannot be made: " + error.message(),
-                            "give --out a place that can be written");
+  return {command.front(),
+          {command.begin() + 1, command.end()},
+          configs::pinned_environment(request.run),
+          request.run.program->cwd,
+          "give /program/command as the shell has it, and /program/cwd"};
+}
+
+}  // namespace
+
+ProgramRecording::ProgramRecording(const configs::RecordRequest& request)
+    : request_(request),
+      probes_(require_libexec()),
+      plan_(plan_of(request)),
+      probe_(prepare_probe(probes_, plan_)),
+      journals_(fs::absolute(request.dump) += ".processes-") {
+  if (!core::refusal(journals_.path()).empty()) {
+    control_.emplace(fs::path(core::temporary_directory()) / "repro-check-");
+    const std::string why = core::refusal(control_->path());
+    if (!why.empty()) {
+      throw core::usage_error(why + ": it could change what is loaded into the program",
+                              "point TMPDIR at a folder that you alone can write to");
+    }
   }
   write_plan();
   // For a program without Python: the preloaded library finds the probe beside the plan.
-  if (probe) fs::create_symlink(*probe, folder_ / "probe.so");
-  plan_.environment["REPRO_CHECK_EXEC"] = (folder_ / "plan.json").string();
+  if (probe_) fs::create_symlink(*probe_, control() / "probe.so");
+  plan_.environment["REPRO_CHECK_EXEC"] = (control() / "plan.json").string();
   const std::string python = variable_of(plan_, "PYTHONPATH");
   plan_.environment["PYTHONPATH"] =
       (probes_ / "python").string() + (python.empty() ? "" : ":" + python);
@@ -280,9 +289,8 @@ ProgramRecording::ProgramRecording(const configs::RecordRequest& request)
   }
 }
 
-ProgramRecording::~ProgramRecording() {
-  std::error_code ignored;
-  if (!keeps_folder_) fs::remove_all(folder_, ignored);
+const fs::path& ProgramRecording::control() const noexcept {
+  return (control_ ? *control_ : journals_).path();
 }
 
 void ProgramRecording::write_plan() const {
@@ -290,20 +298,23 @@ void ProgramRecording::write_plan() const {
   configs::RunSpec run = request_.run;
   for (std::string& word : run.program->command) word = clean_utf8(word);
   run.program->cwd = clean_utf8(run.program->cwd.string());
-  document["configuration"] = Json::parse(configs::to_json_text(run));
-  document["directory"] = folder_.string();
+  document["configuration"] =
+      Json::parse(core::configuration_without_secrets(configs::to_json_text(run)));
+  const fs::path built = private_build_folder();
+  document["directory"] = journals_.path().string();
   document["probes"] = probes_.string();
+  document["private"] = (built.empty() ? control() : built).string();
   document["bare"] = request_.bare;
   document["found"] = Json::object();
   for (const auto& [name, value] : request_.found_environment) {
     document["found"][name] = value ? Json(*value) : Json(nullptr);
   }
-  std::ofstream(folder_ / "plan.json", std::ios::binary) << document.dump();
+  std::ofstream(control() / "plan.json", std::ios::binary) << document.dump();
 }
 
 bool ProgramRecording::find(pid_t program) {
-  keeps_folder_ = true;  // until all of it is in a dump, or there is nothing in it
-  processes_ = processes_in(folder_);
+  journals_.keep(true);  // until all of it is in a dump, or there is nothing in it
+  processes_ = processes_in(journals_.path());
   std::size_t recorded = 0;
   for (const AttachedProcess& process : processes_) {
     if (!process.failure.empty()) {
@@ -317,7 +328,7 @@ bool ProgramRecording::find(pid_t program) {
   }
   chosen_ = leading(processes_, program);
   if (!request_.bare) ranks_ = ranks_among(processes_);
-  keeps_folder_ = recorded > 0;
+  journals_.keep(recorded > 0);
   const std::size_t kept = std::max<std::size_t>(ranks_.size(), 1);
   if (recorded > kept) {
     log_warning(fmt::format("operators of {} of its other processes are not kept",
@@ -329,7 +340,7 @@ bool ProgramRecording::find(pid_t program) {
 void ProgramRecording::stop() const {
   constexpr std::chrono::seconds kMost{5};
   const auto deadline = std::chrono::steady_clock::now() + kMost;
-  for (const AttachedProcess& process : processes_in(folder_)) {
+  for (const AttachedProcess& process : processes_in(journals_.path())) {
     if (process.ended || !is_ours(process.process)) continue;
     ::kill(process.process, SIGKILL);
     // Its lock goes after its memory.
@@ -364,10 +375,10 @@ void ProgramRecording::throw_nothing_recorded() const {
 std::vector<MadeOfProgram> ProgramRecording::make_dumps() {
   try {
     std::vector<Made> made = make_all(*chosen_, ranks_, request_.dump, writer_options(request_));
-    keeps_folder_ = false;
+    journals_.keep(false);
     return made;
   } catch (const core::Error& error) {
-    const fs::path& kept = ranks_.empty() ? chosen_->journal : folder_;
+    const fs::path& kept = ranks_.empty() ? chosen_->journal : journals_.path();
     throw core::Error(
         error.kind(),
         error.what(),
@@ -389,13 +400,14 @@ void ProgramRecording::keep_unfinished() noexcept {
   try {
     if (ranks_.size() > 1) {
       log_warning("what was recorded of all ranks is left: repro-check recover " +
-                  folder_.string() + " -o DIR");
+                  journals_.path().string() + " -o DIR");
       return;
     }
     const fs::path place = store::recording_beside(request_.dump);
+    if (fs::is_symlink(place)) fs::remove(place);  // what it leads to is not ours
     store::discard_recording(place);
     fs::rename(chosen_->journal, place);
-    keeps_folder_ = false;
+    journals_.keep(false);
   } catch (const std::exception& error) {
     log_warning("what was recorded is left in " + chosen_->journal.string() + ": " + error.what());
   }

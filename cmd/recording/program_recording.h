@@ -10,6 +10,7 @@
 
 #include "cmd/recording/recorder_process.h"
 #include "configs/parser/config_parser.h"
+#include "core/system/ownership.h"
 #include "core/system/pinned.h"
 #include "dumpers/store/recovery/recovery.h"
 
@@ -47,15 +48,15 @@ std::vector<MadeOfProgram> recover_program(const std::filesystem::path& folder,
                                            const store::DumpWriterOptions& options);
 
 /// A program that records itself: a folder for the journals of its Python processes, a plan that
-/// they read, and variables that lead them to it. The folder is beside the dump, and goes with the
-/// object.
+/// they read, and variables that lead them to it. The folder is this user's alone and beside the
+/// dump, and goes with the object. The plan, which tells what is loaded, is elsewhere if others can
+/// write to the folder of the dump, and so move what is in it.
 class ProgramRecording : core::Pinned {
  public:
   /// @param request  of a run with a program; where it is `bare`, one rank stands for all
   /// @throws core::Error{kUsage} when there is no probe and none can be built, or nothing can be
   ///         written there
   explicit ProgramRecording(const configs::RecordRequest& request);
-  ~ProgramRecording();
 
   /// How the program is started.
   [[nodiscard]] const ProcessPlan& plan() const noexcept { return plan_; }
@@ -87,12 +88,15 @@ class ProgramRecording : core::Pinned {
  private:
   [[nodiscard]] bool is_ours(pid_t process) const;
   void write_plan() const;
+  [[nodiscard]] const std::filesystem::path& control() const noexcept;
 
   configs::RecordRequest request_;
   std::filesystem::path probes_;  ///< the folder of what is loaded into it
-  std::filesystem::path folder_;
-  bool keeps_folder_ = false;
   ProcessPlan plan_;
+  std::optional<std::filesystem::path> probe_;  ///< that the program has to load itself
+  core::PrivateFolder journals_;                ///< beside the dump
+  /// The folder of the plan, and of the probe; empty = with the journals.
+  std::optional<core::PrivateFolder> control_;
   std::vector<AttachedProcess> processes_;
   const AttachedProcess* chosen_ = nullptr;
   std::vector<const AttachedProcess*> ranks_;  ///< by rank

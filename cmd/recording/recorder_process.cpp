@@ -365,7 +365,9 @@ core::Error complaint(const RecorderCall& call, int status, std::string text) {
 }
 
 core::FileDescriptor open_log(const std::filesystem::path& log) {
-  core::FileDescriptor output(::open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  // A link, or a file of another user, may lie in wait under a name that is known.
+  ::unlink(log.c_str());
+  core::FileDescriptor output(::open(log.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
   if (output.get() >= 0) return output;
   throw core::usage_error(log.string() + ": " + std::strerror(errno));
 }

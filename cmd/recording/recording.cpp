@@ -23,6 +23,7 @@
 #include "configs/parser/config_parser.h"
 #include "configs/spec/run_config.h"
 #include "core/error.h"
+#include "core/text/secrets.h"
 #include "core/text/text.h"
 #include "dumpers/journal/journal_reader.h"
 #include "dumpers/store/directory/dump_directory.h"
@@ -179,6 +180,7 @@ void create_parent(const std::filesystem::path& directory, const std::filesystem
 std::map<std::string, std::optional<std::string>> found_environment(const configs::RunSpec& run) {
   std::map<std::string, std::optional<std::string>> found;
   for (const auto& [name, pinned] : configs::pinned_environment(run)) {
+    if (core::is_secret_name(name)) continue;
     const char* value = std::getenv(name.c_str());
     found[name] = value == nullptr ? std::nullopt : std::optional(core::printable(value));
   }

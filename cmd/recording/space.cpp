@@ -26,6 +26,7 @@
 #include "core/system/pinned.h"
 #include "core/tensor/content.h"
 #include "core/tensor/dtype.h"
+#include "core/text/secrets.h"
 #include "core/trace/run_manifest.h"
 #include "dumpers/store/directory/dump_directory.h"
 #include "dumpers/store/dump_reader.h"
@@ -111,7 +112,8 @@ std::optional<SpaceEstimate> estimate_at(const fs::path& place, const RecordingJ
   if (!is_unchanged_since(place / "manifest.json", job.run)) return std::nullopt;
   const core::RunManifest manifest = store::open_dump(place)->manifest();
   if (manifest.trace.partial) return std::nullopt;
-  if (manifest.configuration == configs::to_json_text(job.run)) {
+  if (manifest.configuration ==
+      core::configuration_without_secrets(configs::to_json_text(job.run))) {
     const std::optional<std::uint64_t> bytes = dump_size(place);
     if (!bytes) return std::nullopt;
     return SpaceEstimate{*bytes, "as " + place.string() + " took"};
@@ -122,7 +124,9 @@ std::optional<SpaceEstimate> estimate_at(const fs::path& place, const RecordingJ
   without_values.dump.open_steps.clear();
   for (const core::DumpLevel level : {core::DumpLevel::kDigest, core::DumpLevel::kStats}) {
     without_values.dump.level = level;
-    if (manifest.configuration != configs::to_json_text(without_values)) continue;
+    if (manifest.configuration !=
+        core::configuration_without_secrets(configs::to_json_text(without_values)))
+      continue;
     auto estimate = estimate_values(place, job, job.run.dump.keep_ops);
     if (estimate) estimate->reason = "the tensors whose digests " + place.string() + " holds";
     return estimate;

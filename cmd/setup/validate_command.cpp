@@ -15,6 +15,7 @@
 #include "cmd/run/runs.h"
 #include "cmd/terminal/output.h"
 #include "core/tensor/dtype.h"
+#include "core/text/secrets.h"
 
 namespace repro_check::cmd {
 namespace {
@@ -29,7 +30,8 @@ std::string run_text(const configs::RunSpec& run) {
   const std::string what =
       run.program
           ? fmt::format("{}, {}",
-                        escape_name(fmt::format("{}", fmt::join(run.program->command, " "))),
+                        escape_name(fmt::format(
+                            "{}", fmt::join(core::without_secrets(run.program->command), " "))),
                         seed)
           : fmt::format("{} {} on {}, {}",
                         escape_name(run.model.path.filename().string()),

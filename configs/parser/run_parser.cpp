@@ -78,6 +78,7 @@ void visit_dump(const Visitor& member, Dump& dump) {
   member.unless_empty("max_bytes", dump.max_bytes);
   member.unless_empty("slice", dump.slice);
   member.unless_empty("reference", dump.reference);
+  member.unless_empty("keep_values", dump.keep_values);
   member.unless_empty("steps", dump.steps);
   member.unless_empty("phases", dump.phases);
   member.unless_empty("first_ops", dump.first_ops);

@@ -128,6 +128,7 @@ struct DumpSpec {
   std::optional<core::SliceRule> slice;              ///< how much is stored of what is too large
   /// A dump whose contents are referred to instead of stored again; absolute once parsed.
   std::optional<std::filesystem::path> reference;
+  bool keep_values = false;  ///< variables and arguments that may be secrets as well
   // Of a program: the part of it that is recorded.
   core::OpRanges steps;             ///< as united() gives them; empty = all
   std::vector<core::Phase> phases;  ///< empty = all

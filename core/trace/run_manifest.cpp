@@ -2,6 +2,7 @@
 #include "core/trace/run_manifest.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -13,6 +14,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/text/secrets.h"
 #include "core/text/strict_json.h"
 #include "core/text/text.h"
 #include "core/trace/program_records.h"
@@ -332,7 +334,28 @@ Digest check_digest(const Node& root, const std::string& text) {
 
 }  // namespace
 
-std::string to_json_text(const RunManifest& manifest) {
+namespace {
+
+/// Old dumps hold them, and so do commands that others give us.
+void hide_secrets(RunManifest& manifest) {
+  if (keeps_values(manifest.configuration)) return;
+  if (manifest.is_of_program()) {
+    const std::vector<std::string> command = command_in(manifest.configuration);
+    const bool is_command = fmt::format("{}", fmt::join(command, " ")) == manifest.model_path;
+    manifest.model_path = is_command ? fmt::format("{}", fmt::join(without_secrets(command), " "))
+                                     : without_secrets(manifest.model_path);
+  }
+  manifest.configuration = configuration_without_secrets(manifest.configuration);
+  for (ChildProcess& process : manifest.processes) {
+    process.command_line = without_secrets(process.command_line);
+  }
+}
+
+}  // namespace
+
+std::string to_json_text(const RunManifest& given) {
+  RunManifest manifest = given;
+  hide_secrets(manifest);
   Json json{{"format", kDumpFormatName},
             {"version", fmt::format("{}.{}", kDumpFormatMajor, kDumpFormatMinor)}};
   fields(Writer{json}, manifest);
@@ -364,6 +387,7 @@ RunManifest manifest_from_json_text(const std::string& text, const std::string& 
   RunManifest manifest;
   root.read(manifest);
   manifest.digest = check_digest(root, text);
+  hide_secrets(manifest);
   return manifest;
 }
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dumpers/probe/plan.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
@@ -62,7 +65,8 @@ core::RunManifest manifest_of(const Json& plan) {
   manifest.run_id = plan.value("run_id", "");
   manifest.attempt = attempt();
   manifest.configuration = plan.at("configuration").dump();
-  manifest.model_path = plan.at("program");
+  const std::vector<std::string> command = plan.at("configuration").at("program").at("command");
+  manifest.model_path = fmt::format("{}", fmt::join(command, " "));
   manifest.model_method = core::kProgramMethod;
   manifest.determinism = plan.at("determinism");
   manifest.disable_dropout = plan.at("disable_dropout");

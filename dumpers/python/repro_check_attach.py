@@ -11,6 +11,7 @@ import time
 
 import repro_check_hooks as hooks
 import repro_check_kit
+import repro_check_ownership
 
 PLAN_VARIABLE = "REPRO_CHECK_EXEC"
 
@@ -29,6 +30,9 @@ def start():
     path = os.environ.get(PLAN_VARIABLE)
     if not path or plan is not None:
         return
+    why = repro_check_ownership.refusal(path)
+    if why:
+        raise PermissionError(why)
     with open(path, encoding="utf-8") as file:
         plan = _from_json(file.read())
     guarded(hooks.defer_signals)()
@@ -514,7 +518,7 @@ class _Recording:
             with open(known, encoding="utf-8") as file:
                 raise RuntimeError(file.read())
         try:
-            return repro_check_kit.probe_for(torch, plan["probes"])
+            return repro_check_kit.probe_for(torch, plan["probes"], plan["private"])
         except repro_check_kit.Refused as refused:
             with open(known, "w", encoding="utf-8") as file:
                 file.write(str(refused))

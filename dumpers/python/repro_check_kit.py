@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The probe and the recorder that fit a PyTorch: those in the user's cache, or built now of the kit, against that
 PyTorch's own headers; a probe that was installed comes first. Run as a program, by the interpreter whose PyTorch it is,
-it says so without importing PyTorch: `repro_check_kit.py probe|recorder|kept LIBEXEC [LIBTORCH]`, where `kept` is the
-recorder if it is there already. LIBTORCH is the libtorch_cpu.so of a program without Python. On stdout, with zero bytes
-between: `file` and where it is, or `refused`, why and what to do; nothing where there is no PyTorch.
+it says so without importing PyTorch: `repro_check_kit.py probe|recorder|kept LIBEXEC PRIVATE [LIBTORCH]`, where `kept`
+is the recorder if it is there already. PRIVATE is a folder of this run alone, for which the cache is left if others can
+write to it; it may be empty. LIBTORCH is the libtorch_cpu.so of a program without Python. On stdout, with zero bytes
+between: `file` and where it is; `refused`, why and what to do; `unsafe` and why, if PRIVATE was needed; nothing where
+there is no PyTorch.
 
 Imports nothing that the interpreter has not got by itself, before there is something to build."""
 import os
 import sys
+
+from repro_check_ownership import refusal
 
 # What the sources and our own library need.
 _OLDEST_GCC, _OLDEST_CLANG = 11, 16
@@ -29,6 +33,10 @@ class Refused(Exception):
     def __init__(self, text, mend):
         super().__init__(f"{text}; {mend}")
         self.text, self.mend = text, mend
+
+
+class Unsafe(Refused):
+    """Others can write to the cache, and there is no folder of this run to build in."""
 
 
 class Torch:
@@ -122,17 +130,21 @@ def _after(file, key):
     return found[0] if found else None
 
 
-def probe_for(torch, libexec):
+def probe_for(torch, libexec, private):
     """The file, which is built where it is not there yet.
 
-    libexec: where installed probes are, and the kit."""
+    libexec: where installed probes are, and the kit.
+    private: a folder of this run alone, or empty."""
     installed = os.path.join(libexec, f"librepro_check_probe-{torch.release}.so")
     if os.path.exists(installed) and not torch.has_old_abi():
+        why = refusal(installed, __file__)
+        if why:
+            raise Refused(f"{why}, so it is not loaded", "install repro-check again, for you or root alone")
         return installed
-    return _Build("probe", "probe.so", torch, libexec).file()
+    return _Build("probe", "probe.so", torch, libexec).file(private)
 
 
-def recorder_for(torch, libexec, may_build=True):
+def recorder_for(torch, libexec, private, may_build=True):
     """The same of a recorder; an empty name where it would have to be built and may not."""
     import hashlib
 
@@ -140,7 +152,7 @@ def recorder_for(torch, libexec, may_build=True):
     place = os.path.dirname(os.path.realpath(torch.library))
     name = "repro-check-recorder-" + hashlib.sha256(os.fsencode(place)).hexdigest()[:12]
     build = _Build("recorder", name, torch, libexec)
-    return build.file() if may_build or os.path.exists(build.place) else ""
+    return build.file(private) if may_build or build.is_kept() else ""
 
 
 def cache_folder():
@@ -153,7 +165,7 @@ class _Build:
     """Of one product, against one PyTorch. A folder of the cache holds all that was built of one kit against one
     PyTorch: products, the objects that they are linked of, what the compiler said, and a lock.
 
-    place: of the product, there or not."""
+    place: of the product, there or not, in the folder that was chosen."""
 
     def __init__(self, product, name, torch, libexec):
         self.product, self.torch = product, torch
@@ -167,18 +179,44 @@ class _Build:
         except OSError:
             raise Refused(f"there is no {product} for PyTorch {torch.version} in {libexec}, and nothing to build one of",
                           "install repro-check again") from None
-        self._folder = os.path.join(cache_folder(), f"{torch.version}-cxx11-{self._id}".replace("/", "_"))
-        self._log = os.path.join(self._folder, product + ".log")
-        self.place = os.path.join(self._folder, name)
+        self._name, self._folder_name = name, f"{torch.version}-cxx11-{self._id}".replace("/", "_")
+        self._choose(cache_folder())
 
-    def file(self):
+    def _choose(self, parent):
+        self._folder = os.path.join(parent, self._folder_name)
+        self._log = os.path.join(self._folder, self.product + ".log")
+        self.place = os.path.join(self._folder, self._name)
+
+    def _refusal(self):
+        """Says why nothing of the folder may be used, nor written there; empty if it may."""
+        try:
+            names = os.listdir(self._folder)
+        except OSError:
+            names = []
+        return next(filter(None, (refusal(os.path.join(self._folder, name)) for name in ["", *names])), "")
+
+    def is_kept(self):
+        return os.path.exists(self.place) and not self._refusal()
+
+    def file(self, private):
+        why = self._refusal()
+        if why:
+            if not private:
+                raise Unsafe(f"{why}, so the cache is not used",
+                             "point XDG_CACHE_HOME at a folder that you alone can write to")
+            self._choose(private)
+            if self._refusal():
+                raise Refused(f"{self._refusal()}, so nothing is built there",
+                              "point TMPDIR at a folder that you alone can write to")
+            if not os.path.exists(self.place):
+                _say(f"repro-check: {why}: the cache is not used, and the {self.product} is built for this run alone\n")
         if os.path.exists(self.place):
             return self.place
         # Asked first: without them nothing else matters.
         headers, libraries = self.torch.headers(self.product), self.torch.libraries()
         compiler = _compiler(self.torch, self.product)
         try:
-            os.makedirs(self._folder, exist_ok=True)
+            _make_folder(self._folder)
             with _Lock(os.path.join(self._folder, "lock"), self.torch) as lock:
                 if not os.path.exists(self.place):  # which another process has built meanwhile
                     self._make(lock, compiler, headers, libraries)
@@ -192,7 +230,7 @@ class _Build:
         import shutil
         import tempfile
 
-        os.makedirs(self._folder, exist_ok=True)  # may have been cleaned while the lock was waited for
+        _make_folder(self._folder)  # may have been cleaned while the lock was waited for
         if lock.held:
             for entry in os.listdir(self._folder):  # of builds that were killed
                 if entry.startswith("building-"):
@@ -205,7 +243,8 @@ class _Build:
             compiling = [self._compiling(unit, place, compiler, headers, work) for unit, place in objects.items()
                          if not os.path.exists(place)]
             linking = self._linking(objects.values(), compiler, libraries, work)
-            with open(self._log, "w", encoding="utf-8") as output, _Progress(self, len(compiling) + 1) as progress:
+            with open(self._log, "w", encoding="utf-8", opener=_owned) as output, \
+                    _Progress(self, len(compiling) + 1) as progress:
                 self._run(compiling, output, progress)
                 self._run([linking], output, progress)
         finally:
@@ -267,6 +306,7 @@ class _Build:
                         continue
                     with open(made, "rb") as file:
                         os.fsync(file.fileno())
+                        os.fchmod(file.fileno(), os.fstat(file.fileno()).st_mode & ~0o022)
                     os.replace(made, kept)
                     progress.built()
                 progress.show()
@@ -280,6 +320,20 @@ class _Build:
             how = f"was killed by signal {-code}" if code < 0 else f"ended with {code}"
             raise Refused(f"the {self.product} for PyTorch {self.torch.version} could not be built: {compiler} {how}",
                           f"what it said is in {self._log}")
+
+
+def _make_folder(folder):
+    """With those above it. Whatever the umask, its owner alone can write to it."""
+    if not os.path.isdir(folder):
+        _make_folder(os.path.dirname(folder))
+        try:
+            os.mkdir(folder, 0o755)
+        except FileExistsError:
+            pass
+
+
+def _owned(path, flags):
+    return os.open(path, flags, 0o644)
 
 
 def _at_once():
@@ -298,7 +352,7 @@ class _Lock:
     costs time alone."""
 
     def __init__(self, path, torch):
-        self._file = open(path, "w", encoding="utf-8")
+        self._file = open(path, "w", encoding="utf-8", opener=_owned)
         self._torch = torch
         self.held = False
 
@@ -403,11 +457,14 @@ class _Progress:
 def main():
     answer = []
     try:
-        product, libexec, *library = sys.argv[1:]
+        product, libexec, private, *library = sys.argv[1:]
         torch = torch_of(library[0]) if library else find_torch()
         if torch is not None:
-            file = probe_for(torch, libexec) if product == "probe" else recorder_for(torch, libexec, product != "kept")
+            file = (probe_for(torch, libexec, private) if product == "probe"
+                    else recorder_for(torch, libexec, private, product != "kept"))
             answer = ["file", file] if file else []
+    except Unsafe as refused:
+        answer = ["unsafe", refused.text]
     except Refused as refused:
         answer = ["refused", refused.text, refused.mend]
     os.write(1, os.fsencode("\0".join(answer)))

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -54,6 +55,14 @@ static void say_failure(const char* folder, const char* why) {
   fclose(file);
 }
 
+/* The folder of the plan, whose probe is opened, is made by `exec` for the user alone. */
+static int is_ours(const char* folder) {
+  struct stat found;
+  return lstat(folder, &found) == 0 && S_ISDIR(found.st_mode) &&
+         (found.st_uid == geteuid() || found.st_uid == 0) &&
+         (found.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
 /* The folder of the plan; 0 in a process that is not recorded. */
 static int find_folder(char* folder, size_t size) {
   const char* plan = getenv(kPlan);
@@ -61,7 +70,7 @@ static int find_folder(char* folder, size_t size) {
   if (end == NULL || (size_t)(end - plan) >= size) return 0;
   memcpy(folder, plan, (size_t)(end - plan));
   folder[end - plan] = '\0';
-  return 1;
+  return is_ours(folder);
 }
 
 /* The words that this process was started with, in a file of its name. */

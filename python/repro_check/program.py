@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import importlib
 import os
 import pathlib
@@ -17,6 +18,7 @@ import types
 import typing
 
 from .errors import ToolError
+from .ownership import refusal
 from .snapshot import Snapshot
 from .testing import Outcome, judge, lasting
 from .tool import call, find_tool
@@ -32,10 +34,15 @@ def _libexec(tool: str) -> pathlib.Path:
     return pathlib.Path(tool).resolve().parent.parent / "libexec" / "repro-check"
 
 
-def _attach(libexec: pathlib.Path) -> types.ModuleType:
+@functools.lru_cache(maxsize=None)  # what is loaded already is not looked at again
+def _attach(libexec: pathlib.Path, tool: str) -> types.ModuleType:
     place = str(libexec / "python")
     if not os.path.isdir(place):
         raise ToolError(f"{place}: is not there, so nothing can be recorded", "install the recorder too")
+    for folder, _, files in os.walk(libexec, followlinks=True):
+        why = next(filter(None, (refusal(os.path.join(folder, file), tool) for file in ["", *files])), "")
+        if why:
+            raise ToolError(f"{why}, so it is not loaded", "install repro-check again, for you or root alone")
     if place not in sys.path:
         sys.path.append(place)
     return importlib.import_module("repro_check_attach")
@@ -107,7 +114,7 @@ def _recorded(
     if dump.exists() and not force:
         raise ToolError(f"{dump}: is there already", "record to another directory, or replace it with force=True")
     libexec = _libexec(program)
-    attach = _attach(libexec)
+    attach = _attach(libexec, program)
     dump.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f"{dump.name}.processes-", dir=dump.parent) as folder:
         plan = {
@@ -115,10 +122,10 @@ def _recorded(
             **options,
             "seed": seed,
             "run": dump.name,
-            "program": " ".join(sys.argv),
             "configuration": {"program": {"command": sys.argv}},
             "directory": folder,
             "probes": str(libexec),
+            "private": folder,
         }
         _seed(seed)
         recording = attach.begin_here(plan)

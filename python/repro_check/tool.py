@@ -15,6 +15,7 @@ import typing
 import urllib.parse
 
 from .errors import ToolError
+from .ownership import refusal
 
 
 def find_tool(argument: str | os.PathLike[str] | None = None) -> str:
@@ -29,6 +30,10 @@ def find_tool(argument: str | os.PathLike[str] | None = None) -> str:
             return found
     checkout = _checkout()
     found = checkout and shutil.which(checkout / "build" / "release" / "bin" / "repro-check")
+    # Long after the installation others may make a folder in the place of one that is gone.
+    why = found and refusal(found, __file__)
+    if why:
+        raise ToolError(f"{why}, so {found} is not run", "name it: pytest --repro-check PATH, or REPRO_CHECK=PATH")
     found = found or _of_the_wheel() or _in_path()
     if found is None and checkout is not None:
         raise ToolError(

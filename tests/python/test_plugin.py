@@ -129,6 +129,18 @@ def test_where_the_program_is_looked_for(monkeypatch, tmp_path):
         find_tool()
 
 
+def test_a_checkout_that_others_can_write_to_is_not_run(monkeypatch, tmp_path):
+    monkeypatch.delenv("REPRO_CHECK", raising=False)
+    monkeypatch.setattr("repro_check.tool._checkout", lambda: tmp_path)
+    place = tmp_path / "build" / "release" / "bin"
+    place.mkdir(parents=True)
+    shutil.copy(FAKE, place / "repro-check")
+    assert str(find_tool()) == str(place / "repro-check")
+    place.parent.chmod(0o777)
+    with pytest.raises(repro_check.ToolError, match="other users can write to it"):
+        find_tool()
+
+
 def copy_package(checkout):
     shutil.copytree(ROOT / "python", checkout / "python", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(ROOT / "cmake" / "package", checkout / "cmake" / "package")

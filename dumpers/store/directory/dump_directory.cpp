@@ -238,7 +238,9 @@ void publish(const RecordingPlace& place) {
 void write_file_atomically(const fs::path& file, std::string_view text) {
   const fs::path temporary = file.parent_path() / (file.filename().string() + ".tmp");
   constexpr mode_t kMode = 0666;
-  const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kMode);
+  // A link, or a file of another user, may lie in wait under a name that is known.
+  remove_file(temporary);
+  const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kMode);
   if (fd < 0) write_failed(temporary, "cannot create", errno);
   int code = core::write_all(fd, text) ? 0 : errno;
   if (code == 0 && ::fsync(fd) != 0) code = errno;

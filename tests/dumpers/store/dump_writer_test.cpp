@@ -8,11 +8,15 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <span>
+#include <string>
 #include <thread>
 
 #include "core/error.h"
+#include "dumpers/store/directory/dump_directory.h"
 #include "dumpers/store/dump_reader.h"
 #include "tests/dumpers/journal/random_record.h"
 #include "tests/dumpers/store/error_of.h"
@@ -204,6 +208,20 @@ TEST_CASE("a directory that cannot be made is named") {
   const std::string refusal =
       error_of(ErrorKind::kIo, [] { const DumpWriter writer("/proc/no-such-place/dump", {}); });
   CHECK(contains(refusal, "/proc/no-such-place/dump"));
+}
+
+TEST_CASE("a link in the way of a file that is written is not followed") {
+  const TempDirectory directory;
+  const auto text_of = [&](const char* name) {
+    std::ifstream file(directory / name);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  std::ofstream(directory / "mine") << "mine";
+  fs::create_symlink(directory / "mine", directory / "file.tmp");
+  write_file_atomically(directory / "file", "text");
+  CHECK(text_of("mine") == "mine");
+  CHECK(text_of("file") == "text");
+  CHECK_FALSE(fs::is_symlink(directory / "file"));
 }
 
 }  // namespace
