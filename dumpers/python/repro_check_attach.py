@@ -9,6 +9,10 @@ import os
 import sys
 import time
 
+# The library takes objects of Python to be as an interpreter with a global lock has them.
+if "t" in getattr(sys, "abiflags", ""):
+    raise ImportError("a Python without a global interpreter lock is not recorded")
+
 import repro_check_hooks as hooks
 import repro_check_kit
 import repro_check_ownership
