@@ -92,19 +92,7 @@ def molecules():
     Path("molecules.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
 
 
-def spacy():
-    """Documents to classify, and a configuration whose layer of words is PyTorch's LSTM."""
-    import spacy
-    from spacy.cli.init_config import fill_config
-    from spacy.tokens import DocBin
-    draw, blank = random.Random(1), spacy.blank("en")
-    for name in ("train", "dev"):
-        docs = []
-        for i in range(20):
-            docs.append(blank.make_doc(sentence(draw, 8)))
-            docs[-1].cats = {"EVEN": float(i % 2 == 0), "ODD": float(i % 2)}
-        DocBin(docs=docs, store_user_data=True).to_disk(f"{name}.spacy")
-    Path("base.cfg").write_text("""
+SPACY = """
 [paths]
 train = "train.spacy"
 dev = "dev.spacy"
@@ -154,7 +142,22 @@ max_steps = 6
 eval_frequency = 3
 dev_corpus = "corpora.dev"
 train_corpus = "corpora.train"
-""", encoding="utf-8")
+"""
+
+
+def spacy():
+    """Documents to classify, and a configuration whose layer of words is PyTorch's LSTM."""
+    import spacy
+    from spacy.cli.init_config import fill_config
+    from spacy.tokens import DocBin
+    draw, blank = random.Random(1), spacy.blank("en")
+    for name in ("train", "dev"):
+        docs = []
+        for i in range(20):
+            docs.append(blank.make_doc(sentence(draw, 8)))
+            docs[-1].cats = {"EVEN": float(i % 2 == 0), "ODD": float(i % 2)}
+        DocBin(docs=docs, store_user_data=True).to_disk(f"{name}.spacy")
+    Path("base.cfg").write_text(SPACY, encoding="utf-8")
     fill_config(Path("config.cfg"), Path("base.cfg"), silent=True)
 
 
