@@ -47,7 +47,9 @@ std::string run_text(const configs::RunSpec& run) {
   if (run.threads) text += fmt::format(", threads {}", *run.threads);
   if (run.dtype) text += fmt::format(", dtype {}", core::dtype_name(*run.dtype));
   for (const auto& [name, value] : run.env) {
-    text += value ? ", " + escape_name(name) + "=" + escape_name(*value)
+    const std::string shown =
+        value && core::is_secret_name(name) ? std::string(core::kHidden) : value.value_or("");
+    text += value ? ", " + escape_name(name) + "=" + escape_name(shown)
                   : ", without " + escape_name(name);
   }
   return text + "\n";
