@@ -602,8 +602,8 @@ std::string json_text(const Json& value) {
   return value.dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 
-/// True for the values that a baseline keeps: the settings that this program knows, and numbers. Other
-/// text may be anything.
+/// True for the values that a baseline keeps: the settings that this program knows, and numbers.
+/// Other text may be anything.
 bool keeps_value(std::string_view pointer, const Json& value) {
   constexpr std::string_view kVariables = "/env/";
   if (value.is_null()) return true;
