@@ -190,10 +190,13 @@ class RankAligner {
   std::uint64_t work_ = 0;
 };
 
-/// Whether steps of one number are alike, as far as both go; they begin with the same, or nothing
-/// can be told.
+/// Whether steps of one number belong together: no step was made, or they are alike as far as both
+/// go; they begin with the same, or nothing can be told.
 bool are_aligned(const std::vector<Step>& here, const std::vector<Step>& there) {
   if (here.empty() || there.empty() || here.front().number != there.front().number) return true;
+  if (here.size() == 1 && there.size() == 1) return true;
+  const auto learns = [](const Step& step) { return step.sum.learning != 0; };
+  if (std::ranges::none_of(here, learns) || std::ranges::none_of(there, learns)) return true;
   const auto both = static_cast<std::ptrdiff_t>(std::min(here.size(), there.size()));
   return std::equal(
       here.begin(), here.begin() + both, there.begin(), [](const Step& one, const Step& other) {
