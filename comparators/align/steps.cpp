@@ -143,6 +143,13 @@ class RankAligner {
     const std::size_t width = there.size() + 1;
     std::vector<std::uint64_t> costs((here.size() + 1) * width);
     std::vector<Move> best(costs.size());
+    // What is left of a side, once the other one has ended, is left over as well.
+    for (std::size_t i = 0; i < here.size(); ++i) {
+      costs[i * width + there.size()] = 2 * records_in(here.subspan(i));
+    }
+    for (std::size_t j = 0; j < there.size(); ++j) {
+      costs[here.size() * width + j] = 2 * records_in(there.subspan(j));
+    }
     for (std::size_t i = here.size(); i-- > 0;) {
       for (std::size_t j = there.size(); j-- > 0;) {
         std::uint64_t& least = costs[i * width + j];
@@ -190,13 +197,11 @@ class RankAligner {
   std::uint64_t work_ = 0;
 };
 
-/// Whether steps of one number belong together: no step was made, or they are alike as far as both
-/// go; they begin with the same, or nothing can be told.
+/// Whether steps of one number belong together: there are as many on both sides, or they are alike
+/// as far as both go; they begin with the same, or nothing can be told.
 bool are_aligned(const std::vector<Step>& here, const std::vector<Step>& there) {
   if (here.empty() || there.empty() || here.front().number != there.front().number) return true;
-  if (here.size() == 1 && there.size() == 1) return true;
-  const auto learns = [](const Step& step) { return step.sum.learning != 0; };
-  if (std::ranges::none_of(here, learns) || std::ranges::none_of(there, learns)) return true;
+  if (here.size() == there.size()) return true;
   const auto both = static_cast<std::ptrdiff_t>(std::min(here.size(), there.size()));
   return std::equal(
       here.begin(), here.begin() + both, there.begin(), [](const Step& one, const Step& other) {

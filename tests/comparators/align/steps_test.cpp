@@ -47,21 +47,19 @@ class Training {
 };
 
 TEST_CASE("a step of the optimizer more is named, and what comes after it is paired") {
-  for (const std::uint32_t end : {9U, 8U}) {  // by iterations, and by a number of steps
-    Training baseline("baseline");
-    Training candidate("candidate");
-    baseline.trains(0, 8);
-    candidate.trains(0, 5).steps(5).trains(6, end);
-    const Report report = compare_traces(baseline.trace(), candidate.trace());
-    CHECK(report.status == Status::kDiverged);
-    REQUIRE(report.first_divergence);
-    CHECK_FALSE(report.first_divergence->baseline_index);
-    CHECK(report.first_divergence->candidate_index == 20);
-    CHECK(report.first_divergence->cause.name() == "extra");
-    CHECK(report.first_divergence->cause.evidence.find("train.py:12") != std::string::npos);
-    CHECK(report.coverage.missing_in_baseline == 1);
-    CHECK(report.coverage.missing_in_candidate == (end == 9 ? 0 : 4));
-  }
+  Training baseline("baseline");
+  Training candidate("candidate");
+  baseline.trains(0, 8);
+  candidate.trains(0, 5).steps(5).trains(6, 9);
+  const Report report = compare_traces(baseline.trace(), candidate.trace());
+  CHECK(report.status == Status::kDiverged);
+  REQUIRE(report.first_divergence);
+  CHECK_FALSE(report.first_divergence->baseline_index);
+  CHECK(report.first_divergence->candidate_index == 20);
+  CHECK(report.first_divergence->cause.name() == "extra");
+  CHECK(report.first_divergence->cause.evidence.find("train.py:12") != std::string::npos);
+  CHECK(report.coverage.missing_in_baseline == 1);
+  CHECK(report.coverage.missing_in_candidate == 0);
 }
 
 TEST_CASE("a step that one run alone leaves out is named") {
