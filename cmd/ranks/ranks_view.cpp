@@ -148,7 +148,8 @@ Json only(const Json& ranks, const char* member, std::initializer_list<const cha
     Json same = Json::object();
     for (const char* name : said) same[name] = rank.value(name, Json());
     auto group = std::ranges::find(groups, same, &std::pair<Json, comparators::RankList>::first);
-    if (group == groups.end()) group = groups.insert(groups.end(), {same, {}});
+    // Not by insert(): a list of two would be taken for two groups, made of JSON.
+    if (group == groups.end()) group = groups.emplace(group, same, comparators::RankList());
     group->second.push_back(rank["rank"].get<std::uint32_t>());
   }
   Json list = Json::array();
