@@ -309,7 +309,19 @@ std::string text_of(const Verified& result) {
          escape_name(result.unchecked) + " (say where it is: --reference DIR)\n";
 }
 
-/// A directory that holds a dump a rank stands for those.
+/// A directory that holds a dump a rank stands for those, and each for those of other processes in
+/// it.
+std::vector<std::string> with_inner(const std::vector<std::string>& dumps) {
+  std::vector<std::string> all;
+  for (const std::string& dump : dumps) {
+    all.push_back(dump);
+    for (const std::filesystem::path& process : store::process_dumps(dump)) {
+      all.push_back(process.string());
+    }
+  }
+  return all;
+}
+
 std::vector<std::string> with_ranks(const std::vector<std::string>& dumps) {
   std::vector<std::string> all;
   for (const std::string& dump : dumps) {
@@ -362,7 +374,7 @@ class VerifyCommand final : public Command {
     std::string text;
     Json document{
         {"format", "repro-check-verification"}, {"version", "1.2"}, {"dumps", Json::array()}};
-    const std::vector<std::string> dumps = with_ranks(dumps_);
+    const std::vector<std::string> dumps = with_inner(with_ranks(dumps_));
     for (std::size_t i = 0; i < dumps.size(); ++i) {
       progress.begin(i + 1, dumps.size(), dumps[i]);
       const Verified result = verify(dumps[i], references, progress);

@@ -171,7 +171,8 @@ void end_alike(const ProgramEnd& end) {
 
 void tell(const ProgramRecording::Made& recorded) {
   const store::MadeDump& made = recorded.dump;
-  const std::string of = recorded.rank ? fmt::format("rank {}: ", *recorded.rank) : "";
+  std::string of = recorded.rank ? fmt::format("rank {}: ", *recorded.rank) : "";
+  if (!recorded.process.empty()) of += escape_name(recorded.process) + ": ";
   log_info(fmt::format("{}recorded {}, {}: {}",
                        of,
                        format_count(made.operator_calls(), "operator"),
@@ -267,6 +268,7 @@ class ExecCommand final : public Command {
     document["dump"]["workers"] = workers_;
     document["dump"]["verify_inputs"] = verify_inputs_;
     document["dump"]["keep_values"] = keep_values_;
+    document["dump"]["processes"] = processes_;
     configs::RecordRequest request;
     request.run = *configs::parse_config(document.dump(), "exec", fs::current_path(), {}).base;
     request.run.name = dump.filename().string();
@@ -314,6 +316,8 @@ class ExecCommand final : public Command {
   bool workers_ = flag(
       &workers_,
       "--workers  Record what worker processes of a DataLoader do for the batches that are taken");
+  std::string processes_ =
+      word(&processes_, "--processes all|main  Which processes of the program are recorded", "all");
   bool checkpoints_ =
       flag(&checkpoints_, "--checkpoints  Record what is saved and loaded, for `diff --resume`");
   std::uint32_t seed_ =

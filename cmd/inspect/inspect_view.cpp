@@ -73,6 +73,9 @@ constexpr std::array kSummary{
              "{trace/drawing_operators:operator} drew random numbers, "
              "{trace/substitutions:substitution}"},
     ViewLine{"time", "{seconds:seconds} recording, {load_seconds:seconds} loading"},
+    ViewLine{"process",
+             "{name}: {how}, {operators:operator}[, {not_recorded}]: {command_line}",
+             "processes"},
     ViewLine{"operators", "{}", "most"},
     ViewLine{"{kind}", "{name} {dtype} {shape}[ {digest}]", "named_tensors"},
     ViewLine{"weights", "{parameters:parameter}, {buffers:buffer}"},
@@ -360,6 +363,11 @@ std::string summary_view(const core::DumpSource& dump, Form form, int verbosity)
                       {"digest", core::to_hex(manifest.model_digest)}};
   }
   model["dropout"] = manifest.disable_dropout ? "disabled" : "as the model has it";
+  if (model.contains("processes")) {
+    for (Json& process : model["processes"]) {
+      if (!process["recorded"]) process["not_recorded"] = "not recorded";
+    }
+  }
   model["calls"] = trace.operator_calls();
   model["own_contents"] = trace.contents - (trace.reference ? trace.reference->contents : 0);
   model["most"] = most_frequent(dump);

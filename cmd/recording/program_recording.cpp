@@ -15,6 +15,7 @@
 #include <iterator>
 #include <map>
 #include <optional>
+#include <set>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -63,6 +64,10 @@ std::optional<AttachedProcess> read_state(const fs::path& file) {
   if (state["failure"].is_string()) process.failure = state["failure"];
   process.notes = state.value("notes", std::vector<std::string>{});
   process.operators = state.value("operators", std::uint64_t{0});
+  process.parent = state.value("parent", 0);
+  process.started = state.value("started", std::uint64_t{0});
+  process.how = state.value("how", "");
+  process.command = state.value("command", std::vector<std::string>{});
   if (const Json rank = state.value("rank", Json()); rank.is_number_unsigned()) {
     process.rank = rank.get<std::uint32_t>();
     process.ranks = state.value("ranks", 0U);
@@ -98,6 +103,21 @@ std::string new_run_id() {
   return core::to_hex(number);
 }
 
+/// Processes that the preloaded library has noted, or the probe: they use PyTorch.
+std::vector<AttachedProcess> noted_in(const fs::path& folder) {
+  std::vector<AttachedProcess> found;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    if (entry.path().extension() != ".libtorch") continue;
+    const auto number = core::parse_number<std::uint32_t>(entry.path().stem().string());
+    if (!number) continue;
+    std::ifstream stream(entry.path(), std::ios::binary);
+    AttachedProcess& process = found.emplace_back();
+    process.process = static_cast<pid_t>(*number);
+    for (std::string word; std::getline(stream, word, '\0');) process.command.push_back(word);
+  }
+  return found;
+}
+
 /// What the processes below are to record, and to set before the first line.
 Json recording_plan(const configs::RunSpec& run) {
   Json document;
@@ -108,6 +128,7 @@ Json recording_plan(const configs::RunSpec& run) {
   document["verify_inputs"] = run.dump.verify_inputs;
   document["no_sync"] = run.dump.no_sync;
   document["workers"] = run.dump.workers;
+  document["processes"] = core::name_of(run.dump.processes);
   document["keep_ops"] = pairs(run.dump.keep_ops);
   document["open_steps"] = pairs(run.dump.open_steps);
   document["steps"] = pairs(run.dump.steps);
@@ -211,31 +232,98 @@ std::vector<const AttachedProcess*> ranks_among(const std::vector<AttachedProces
   return ranks;
 }
 
-store::MadeDump make_one(const AttachedProcess& process,
-                         const fs::path& dump,
-                         const store::DumpWriterOptions& options) {
-  const bool whole = process.ended && process.failure.empty();
-  return whole ? store::import_journal(process.journal, dump, options)
-               : store::recover_dump(process.journal, dump, options);
+std::vector<ProcessGroup> group_processes(const std::vector<AttachedProcess>& attached,
+                                          const std::vector<AttachedProcess>& unseen,
+                                          const std::vector<const AttachedProcess*>& leaders) {
+  std::vector<ProcessGroup> groups;
+  std::map<pid_t, std::size_t> group_of;
+  for (const AttachedProcess* leader : leaders) {
+    group_of[leader->process] = groups.size();
+    groups.push_back({leader, {}, {}});
+  }
+  std::map<pid_t, const AttachedProcess*> by_number;
+  std::vector<const AttachedProcess*> others;
+  for (const AttachedProcess& process : attached) {
+    by_number[process.process] = &process;
+    const bool leads = std::ranges::find(leaders, &process) != leaders.end();
+    // Those of an attempt before are told of where the ranks are.
+    const bool is_earlier = process.rank && process.attempt != leaders.front()->attempt;
+    if (!leads && !is_earlier && (process.recorded || !process.failure.empty())) {
+      others.push_back(&process);
+    }
+  }
+  for (const AttachedProcess& process : unseen) others.push_back(&process);
+  std::ranges::sort(others, {}, [](const AttachedProcess* process) {
+    return std::pair(process->started, process->process);
+  });
+  for (const AttachedProcess* other : others) {
+    std::size_t place = 0;
+    // A number may have been given twice: no further than there are processes.
+    std::size_t left = attached.size();
+    for (pid_t number = other->parent; left > 0; --left) {
+      if (const auto known = group_of.find(number); known != group_of.end()) {
+        place = known->second;
+        break;
+      }
+      const auto parent = by_number.find(number);
+      if (parent == by_number.end()) break;
+      number = parent->second->parent;
+    }
+    ProcessGroup& group = groups[place];
+    if (other->recorded) group.others.push_back(other);
+    group.processes.push_back(
+        {store::process_name(static_cast<std::uint32_t>(group.processes.size() + 1)),
+         other->how,
+         clean_utf8(fmt::format("{}", fmt::join(other->command, " "))),
+         other->operators,
+         other->recorded});
+  }
+  return groups;
 }
 
-/// @param ranks  none = `chosen` alone
-std::vector<MadeOfProgram> make_all(const AttachedProcess& chosen,
-                                    const std::vector<const AttachedProcess*>& ranks,
+store::MadeDump make_one(const AttachedProcess& process,
+                         const fs::path& dump,
+                         const store::DumpWriterOptions& options,
+                         const std::vector<core::ChildProcess>& others = {}) {
+  const bool whole = process.ended && process.failure.empty();
+  const auto complete = [&](core::RunManifest& manifest) { manifest.processes = others; };
+  return whole ? store::import_journal(process.journal, dump, options, {}, complete)
+               : store::recover_dump(process.journal, dump, options, {}, complete);
+}
+
+/// @param groups   one of each rank, or one
+/// @param of_ranks the former
+std::vector<MadeOfProgram> make_all(const std::vector<ProcessGroup>& groups,
+                                    bool of_ranks,
                                     const fs::path& dump,
                                     const store::DumpWriterOptions& options) {
-  if (ranks.empty()) return {{{}, dump, make_one(chosen, dump, options)}};
+  const ProcessGroup& first = groups.front();
+  if (!of_ranks && first.others.empty()) {
+    return {{{}, dump, make_one(*first.leader, dump, options, first.processes)}};
+  }
   const fs::path working = store::temporary_beside(dump);
   const store::RecordingPlace place =
       store::prepare_replacement(dump, working, options.replace_existing);
   std::vector<MadeOfProgram> made;
   try {
-    for (const AttachedProcess* process : ranks) {
-      made.push_back({process->rank,
-                      store::rank_directory(dump, *process->rank),
-                      make_one(*process, store::rank_directory(working, *process->rank), options)});
+    for (const ProcessGroup& group : groups) {
+      const std::optional<std::uint32_t> rank = of_ranks ? group.leader->rank : std::nullopt;
+      const auto place_in = [&](const fs::path& whole) {
+        return rank ? store::rank_directory(whole, *rank) : whole;
+      };
+      made.push_back({rank,
+                      place_in(dump),
+                      make_one(*group.leader, place_in(working), options, group.processes)});
+      auto recorded = group.others.begin();
+      for (const core::ChildProcess& other : group.processes) {
+        if (!other.recorded) continue;
+        made.push_back({rank,
+                        place_in(dump) / other.name,
+                        make_one(**recorded++, place_in(working) / other.name, options),
+                        other.how});
+      }
     }
-    store::write_rank_count(working, ranks.front()->ranks);
+    if (of_ranks) store::write_rank_count(working, first.leader->ranks);
     store::publish(place);
   } catch (...) {
     std::error_code ignored;
@@ -243,6 +331,26 @@ std::vector<MadeOfProgram> make_all(const AttachedProcess& chosen,
     throw;
   }
   return made;
+}
+
+/// Those of which nothing else is known than that they used PyTorch.
+std::vector<AttachedProcess> unseen_in(const std::set<fs::path>& folders,
+                                       const std::vector<AttachedProcess>& attached) {
+  std::vector<AttachedProcess> unseen;
+  for (const fs::path& folder : folders) {
+    for (AttachedProcess& process : noted_in(folder)) {
+      const bool has_told =
+          std::ranges::find(attached, process.process, &AttachedProcess::process) != attached.end();
+      if (!has_told) unseen.push_back(std::move(process));
+    }
+  }
+  return unseen;
+}
+
+void hide_secrets(std::vector<AttachedProcess>& processes) {
+  for (AttachedProcess& process : processes) {
+    process.command = core::without_secrets(process.command);
+  }
 }
 
 /// How the program is started, without what leads it to us.
@@ -330,9 +438,20 @@ bool ProgramRecording::find(pid_t program) {
   if (!request_.bare) ranks_ = ranks_among(processes_);
   journals_.keep(recorded > 0);
   const std::size_t kept = std::max<std::size_t>(ranks_.size(), 1);
-  if (recorded > kept) {
+  const bool takes_all = request_.run.dump.processes == configs::RecordedProcesses::kAll;
+  if (recorded > kept && (!takes_all || request_.bare)) {
     log_warning(fmt::format("operators of {} of its other processes are not kept",
                             format_count(recorded - kept)));
+  }
+  if (takes_all) unseen_ = unseen_in({control(), journals_.path()}, processes_);
+  if (!request_.run.dump.keep_values) {
+    hide_secrets(processes_);
+    hide_secrets(unseen_);
+  }
+  for (const AttachedProcess& process : unseen_) {
+    log_warning(fmt::format("process {} used PyTorch and was not recorded: {}",
+                            process.process,
+                            escape_name(fmt::format("{}", fmt::join(process.command, " ")))));
   }
   return chosen_ != nullptr;
 }
@@ -372,9 +491,21 @@ void ProgramRecording::throw_nothing_recorded() const {
       "look at what selects them: phases, modules, steps, include and exclude");
 }
 
+std::vector<ProcessGroup> ProgramRecording::groups() const {
+  const std::vector<const AttachedProcess*> leaders =
+      ranks_.empty() ? std::vector{chosen_} : ranks_;
+  if (request_.run.dump.processes != configs::RecordedProcesses::kAll || request_.bare) {
+    std::vector<ProcessGroup> alone;
+    for (const AttachedProcess* leader : leaders) alone.push_back({leader, {}, {}});
+    return alone;
+  }
+  return group_processes(processes_, unseen_, leaders);
+}
+
 std::vector<MadeOfProgram> ProgramRecording::make_dumps() {
   try {
-    std::vector<Made> made = make_all(*chosen_, ranks_, request_.dump, writer_options(request_));
+    std::vector<Made> made =
+        make_all(groups(), !ranks_.empty(), request_.dump, writer_options(request_));
     journals_.keep(false);
     return made;
   } catch (const core::Error& error) {
@@ -389,10 +520,16 @@ std::vector<MadeOfProgram> ProgramRecording::make_dumps() {
 std::vector<MadeOfProgram> recover_program(const fs::path& folder,
                                            const fs::path& dump,
                                            const store::DumpWriterOptions& options) {
-  const std::vector<AttachedProcess> processes = processes_in(folder);
+  std::vector<AttachedProcess> processes = processes_in(folder);
+  std::vector<AttachedProcess> unseen = unseen_in({folder}, processes);
+  hide_secrets(processes);
+  hide_secrets(unseen);
   const AttachedProcess* chosen = leading(processes, 0);
   if (chosen == nullptr) return {};
-  return make_all(*chosen, ranks_among(processes), dump, options);
+  const std::vector<const AttachedProcess*> ranks = ranks_among(processes);
+  const auto groups =
+      group_processes(processes, unseen, ranks.empty() ? std::vector{chosen} : ranks);
+  return make_all(groups, !ranks.empty(), dump, options);
 }
 
 void ProgramRecording::keep_unfinished() noexcept {
@@ -470,12 +607,12 @@ RecorderOutcome record_program(const configs::RecordRequest& request,
   }
   if (!recorded) recording.throw_nothing_recorded();
   RecorderTotals totals;
-  for (const auto& [rank, place, made] : recording.make_dumps()) {
+  for (const auto& [rank, place, made, process] : recording.make_dumps()) {
     totals.operators += made.operator_calls();
     totals.tensors += made.tensors;
     totals.bytes += made.stored_bytes;
     if (!totals.dump) totals.dump = made.manifest;
-    if (rank) note_own(place, made.manifest);
+    if (rank && process.empty()) note_own(place, made.manifest);
   }
   if (request.report_outputs) end.outcome.outputs = outputs_of(request.dump);
   totals.seconds = seconds();

@@ -30,6 +30,10 @@ struct AttachedProcess {
   bool joins = false;                 ///< a process group: not just launched as one of them
   std::uint64_t attempt = 0;          ///< how often its launcher had started the ranks again
   double began = 0;                   ///< in seconds
+  pid_t parent = 0;
+  std::uint64_t started = 0;         ///< in ticks of the kernel
+  std::string how;                   ///< it was made, alike in two runs: `fork at train.py:12`
+  std::vector<std::string> command;  ///< words, secrets among them
 };
 
 /// What a dump was made of.
@@ -37,6 +41,7 @@ struct MadeOfProgram {
   std::optional<std::uint32_t> rank;  ///< empty where the program did not run on several
   std::filesystem::path place;
   store::MadeDump dump;
+  std::string process = {};  ///< how it was made, of one that leads nothing
 };
 
 /// Makes dumps of the folder of a program's journals, as ProgramRecording would have made them:
@@ -46,6 +51,13 @@ struct MadeOfProgram {
 std::vector<MadeOfProgram> recover_program(const std::filesystem::path& folder,
                                            const std::filesystem::path& dump,
                                            const store::DumpWriterOptions& options);
+
+/// A process that the dump is of, or that of a rank, and the others that belong to it.
+struct ProcessGroup {
+  const AttachedProcess* leader = nullptr;
+  std::vector<const AttachedProcess*> others;  ///< that ran operators, in the order of their start
+  std::vector<core::ChildProcess> processes;   ///< the same, and those that were not recorded
+};
 
 /// A program that records itself: a folder for the journals of its Python processes, a plan that
 /// they read, and variables that lead them to it. The folder is this user's alone and beside the
@@ -87,6 +99,7 @@ class ProgramRecording : core::Pinned {
 
  private:
   [[nodiscard]] bool is_ours(pid_t process) const;
+  [[nodiscard]] std::vector<ProcessGroup> groups() const;
   void write_plan() const;
   [[nodiscard]] const std::filesystem::path& control() const noexcept;
 
@@ -100,6 +113,7 @@ class ProgramRecording : core::Pinned {
   std::vector<AttachedProcess> processes_;
   const AttachedProcess* chosen_ = nullptr;
   std::vector<const AttachedProcess*> ranks_;  ///< by rank
+  std::vector<AttachedProcess> unseen_;        ///< that used PyTorch, and left no record
 };
 
 /// As run_recorder(), of a run with a program, which is started with its streams on `log`. It must

@@ -267,7 +267,9 @@ Report judge_runs(const fs::path& baseline,
 
 std::optional<std::uint32_t> rank_of(const Report& report) {
   if (report.runs.empty()) return std::nullopt;
-  return store::rank_of_name(fs::path(report.runs.front().location).filename().string());
+  const fs::path place = report.runs.front().location;
+  const auto rank = store::rank_of_name(place.filename().string());
+  return rank ? rank : store::rank_of_name(place.parent_path().filename().string());
 }
 
 }  // namespace repro_check::cmd

@@ -2,18 +2,23 @@
 #include "cmd/reports/verdict.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdlib>
+#include <iterator>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "cmd/recording/output_lock.h"
 #include "cmd/recording/recording.h"
 #include "cmd/render/render.h"
+#include "cmd/render/words.h"
+#include "cmd/reports/process_pairs.h"
 #include "cmd/terminal/output.h"
 #include "comparators/compare.h"
 #include "comparators/runs/second_pair.h"
@@ -147,10 +152,13 @@ int rank(core::ExitCode code) {
 
 }  // namespace
 
-Report judge(const std::filesystem::path& baseline,
-             const std::filesystem::path& candidate,
-             const comparators::CompareOptions& options,
-             const OpenOptions& opening) {
+namespace {
+
+/// Of two dumps alone.
+Report judge_pair(const std::filesystem::path& baseline,
+                  const std::filesystem::path& candidate,
+                  const comparators::CompareOptions& options,
+                  const OpenOptions& opening) {
   const auto start = std::chrono::steady_clock::now();
   const Side first = open_side(baseline, candidate, opening);
   const Side second = open_side(candidate, baseline, opening);
@@ -164,6 +172,61 @@ Report judge(const std::filesystem::path& baseline,
   }
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return report;
+}
+
+/// What keeps the verdict from being a pass, whatever was compared.
+void add_reasons(std::vector<std::string> reasons, Report& report) {
+  if (reasons.empty()) return;
+  if (report.status == Status::kReproducible) {
+    report.status = Status::kNotComparable;
+  } else {
+    const Status also = Status::kNotComparable;
+    name_statuses({&also, 1}, report);
+  }
+  std::ranges::move(reasons, std::back_inserter(report.reasons));
+  if (report.mend.empty()) {
+    report.mend =
+        "record both runs so that the same processes are recorded, or leave the others out with "
+        "\"processes\": \"main\"";
+  }
+}
+
+}  // namespace
+
+Report judge(const std::filesystem::path& baseline,
+             const std::filesystem::path& candidate,
+             const comparators::CompareOptions& options,
+             const OpenOptions& opening) {
+  std::vector<Report> reports{judge_pair(baseline, candidate, options, opening)};
+  if (reports.front().runs.size() < 2) return std::move(reports.front());
+  ProcessPairs found = pair_processes(reports.front().runs[0].manifest.processes,
+                                      reports.front().runs[1].manifest.processes);
+  if (found.pairs.empty() && found.reasons.empty()) return std::move(reports.front());
+  if (options.spec.resume) {
+    reports.front().warnings.emplace_back("other processes of a resumed run are not compared");
+    return std::move(reports.front());
+  }
+  comparators::CompareOptions of_process = options;
+  of_process.observer = {};
+  of_process.fp64 = nullptr;
+  const std::filesystem::path here = reports.front().runs[0].location;
+  const std::filesystem::path there = reports.front().runs[1].location;
+  std::vector<std::string> compared;
+  for (const ProcessPair& pair : found.pairs) {
+    reports.push_back(
+        judge_pair(here / pair.baseline, there / pair.candidate, of_process, opening));
+    compared.push_back(
+        fmt::format("{} ({}) {}", pair.baseline, pair.how, word_of(reports.back().status)));
+  }
+  put_worst_first(reports);
+  Report lead = std::move(reports.front());
+  for (auto other = reports.begin() + 1; other != reports.end(); ++other) add_to(*other, lead);
+  if (!compared.empty()) {
+    lead.warnings.push_back(
+        fmt::format("other processes were compared: {}", fmt::join(compared, ", ")));
+  }
+  add_reasons(std::move(found.reasons), lead);
+  return lead;
 }
 
 std::optional<Report> unreadable_dump(const std::filesystem::path& dump, const core::Error& error) {

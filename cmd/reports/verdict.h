@@ -28,7 +28,9 @@ struct OpenOptions {
   store::PackProgress unpacking = nullptr;
 };
 
-/// Opens and compares two dumps. A dump that cannot be read is a status of the report.
+/// Opens and compares two dumps, and those of other processes inside of them: the report is that of
+/// the process that decides the exit code, and has the statuses of the others. A dump that cannot
+/// be read is a status of the report.
 Report judge(const std::filesystem::path& baseline,
              const std::filesystem::path& candidate,
              const comparators::CompareOptions& options,

@@ -85,6 +85,7 @@ void visit_dump(const Visitor& member, Dump& dump) {
   member.unless_empty("optimizer", dump.optimizer);
   member.unless_empty("no_sync", dump.no_sync);
   member.unless_empty("workers", dump.workers);
+  member.unless_empty("processes", dump.processes);
 }
 
 /// @return whether a path was given, right or wrong

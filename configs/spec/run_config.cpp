@@ -89,6 +89,9 @@ std::string part_text(const DumpSpec& dump) {
   if (dump.first_ops > 0) {
     parts.push_back("the first " + std::to_string(dump.first_ops) + " operators");
   }
+  if (dump.processes == RecordedProcesses::kMain) {
+    parts.emplace_back("one process, whatever others did");
+  }
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 

@@ -41,6 +41,13 @@ enum class OptimizerReading {
 };
 constexpr std::string_view words_of(OptimizerReading /*type*/) { return "auto state operators"; }
 
+/// Which processes of a program are recorded.
+enum class RecordedProcesses {
+  kAll,
+  kMain,  ///< one, or one of each rank: the others are neither recorded nor looked for
+};
+constexpr std::string_view words_of(RecordedProcesses /*type*/) { return "all main"; }
+
 struct ModelSpec {
   std::filesystem::path path;  ///< absolute once parsed
   std::string method = "forward";
@@ -136,6 +143,7 @@ struct DumpSpec {
   OptimizerReading optimizer = OptimizerReading::kAuto;
   bool no_sync = false;  ///< collectives are not waited for
   bool workers = false;  ///< what worker processes of data loaders do is recorded as well
+  RecordedProcesses processes = RecordedProcesses::kAll;
   /// What it saves and loads is recorded, and the state around that. No key: /program/resume says
   /// so.
   bool checkpoints = false;

@@ -3,6 +3,7 @@
 
 #include <ATen/Context.h>
 #include <ATen/core/ivalue.h>
+#include <dlfcn.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 #include <exception>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <iterator>
 #include <limits>
 #include <map>
@@ -51,6 +53,11 @@ namespace {
 /// What a program has written with no operator (`Tensor.apply_`): later readers of the memory have
 /// it from there.
 constexpr const char* kWrittenRecord = "repro_check::written";
+
+/// Whether there is a recording, of a process that this one was forked from.
+bool is_forked_child();
+class Recording;
+const Recording& recording_of_parent();
 
 /// The recording of this process. Made once, and never destroyed: threads of the program may run
 /// operators until the process is gone.
@@ -140,8 +147,11 @@ class Recording {
     for (std::string& text : capture_->warnings()) manifest_.warnings.push_back(std::move(text));
     capture_.reset();  // waits for threads that are inside of an operator
     // Not before: a team of threads that is there before the program forks can hang its children.
-    for (core::EnvironmentFact& fact : capture::probe_numbers("cpu")) {
-      manifest_.environment.push_back(std::move(fact));
+    // In one that was forked, a team that its parent had hangs it.
+    if (!is_forked_) {
+      for (core::EnvironmentFact& fact : capture::probe_numbers("cpu")) {
+        manifest_.environment.push_back(std::move(fact));
+      }
     }
     manifest_.seconds = std::chrono::duration<double>(Clock::now() - begun_).count();
     if (!counts.accelerator.empty()) manifest_.device = counts.accelerator;
@@ -205,6 +215,10 @@ class Recording {
     if (is_of_this_thread()) include_key();
   }
 
+  void include_key() {
+    c10::impl::tls_set_dispatch_key_included(capture::kCaptureKey, intercepts_ || keeps_key_);
+  }
+
   void enter_step(bool plain) {
     sites_.enter_step(capture_->next_index(), plain);
     if (!ProgramSites::hides_step()) return;
@@ -254,14 +268,23 @@ class Recording {
  private:
   using Clock = std::chrono::steady_clock;
 
+  /// What is asked of libraries may wait in a forked child for threads that it does not have.
+  void describe_as(const Recording& parent) {
+    manifest_.settings = parent.manifest_.settings;
+    manifest_.environment = parent.manifest_.environment;
+  }
+
   void describe(const Plan& plan, std::vector<core::Setting> generators) {
     manifest_.created = core::utc_now();
+    if (is_forked_) return describe_as(recording_of_parent());
     for (core::EnvironmentFact& fact : capture::read_settings()) {
       manifest_.settings.push_back({fact.name, fact.value, fact.value});
     }
     capture::put_found(plan.found, manifest_.settings);
     for (core::Setting& setting : generators) manifest_.settings.push_back(std::move(setting));
-    manifest_.environment = capture::read_environment();
+    // On a thread of its own, with which the team of OpenMP that it makes ends: a child that is
+    // forked later would wait for the team of this one.
+    manifest_.environment = std::async(std::launch::async, &capture::read_environment).get();
     if (plan.options.no_sync) add_fact({std::string(core::kNoSync), "true"});
     if (plan.workers) add_fact({std::string(core::kWorkers), "true"});
   }
@@ -270,6 +293,7 @@ class Recording {
   /// thread has a number of threads of its own, and a loader's sets the one that new ones begin
   /// with.
   void settle_settings() {
+    if (is_forked_) return;
     for (const core::EnvironmentFact& fact : capture::read_settings()) {
       if (fact.name.starts_with("threads.")) continue;
       const auto setting = std::ranges::find(manifest_.settings, fact.name, &core::Setting::name);
@@ -298,10 +322,6 @@ class Recording {
     return step;
   }
 
-  void include_key() {
-    c10::impl::tls_set_dispatch_key_included(capture::kCaptureKey, intercepts_ || keeps_key_);
-  }
-
   void summarise(const capture::CaptureCounts& counts) {
     core::TraceSummary& trace = manifest_.trace;
     trace.operators = counts.operators;
@@ -311,6 +331,7 @@ class Recording {
   }
 
   const pid_t process_ = ::getpid();
+  const bool is_forked_ = is_forked_child();
   const std::thread::id thread_ = std::this_thread::get_id();
   const Clock::time_point begun_ = Clock::now();
   bool bare_;
@@ -336,8 +357,24 @@ std::atomic<Recording*> latest = nullptr;
 
 Recording* recording() { return latest.load(); }
 
+const Recording& recording_of_parent() { return *recording(); }
+
+bool is_forked_child() { return recording() != nullptr && !recording()->is_of_this_process(); }
+
 void let_go_in_child() {
   if (recording() != nullptr) recording()->let_go();
+}
+
+/// Where the preloaded library notes processes that load LibTorch.
+std::filesystem::path* notes_folder = nullptr;
+
+void note_unrecorded() {
+  try {
+    std::ofstream(*notes_folder / (std::to_string(::getpid()) + ".libtorch"), std::ios::binary)
+        << std::ifstream("/proc/self/cmdline", std::ios::binary).rdbuf();
+  } catch (const std::exception&) {
+    // There is no more that can be said.
+  }
 }
 
 /// Null in a child that was forked, and before and after the recording.
@@ -440,6 +477,23 @@ constexpr const char* kUnseenThreads = "operators of threads that it starts were
 
 constexpr std::uint32_t kNoLane = 0xffffffff;
 
+/// A thread that nobody announced: which work it gets is chance, so what it runs is of no lane.
+void begin_native_thread() {
+  when_active([](capture::Capture& /*capture*/) {
+    if (recording()->is_worker()) return;
+    recording()->sites().begin_work();
+    recording()->include_key();
+  });
+}
+
+/// Threads that Python does not start are told by the library that is preloaded, where it is.
+void watch_native_threads() {
+  using Watch = void(void (*)());
+  if (auto* watch = reinterpret_cast<Watch*>(::dlsym(RTLD_DEFAULT, "repro_check_watch_threads"))) {
+    watch(&begin_native_thread);
+  }
+}
+
 /// Of a program without Python. Never destroyed: it is used while the process exits.
 class ProgramProcess {
  public:
@@ -510,10 +564,18 @@ void end_program() {
 const char* repro_check_begin(const char* directory, const char* plan) {
   return told([&] {
     // One that has ended stays: threads may be in it, or hold a scope of it.
-    if (recording() != nullptr && !recording()->has_ended()) return;
+    if (recording() != nullptr && !recording()->has_ended() && recording()->is_of_this_process()) {
+      return;
+    }
     const bool is_first = recording() == nullptr;
     latest = new Recording(directory, plan_from_json_text(plan));
-    if (is_first) pthread_atfork(nullptr, nullptr, &let_go_in_child);
+    if (!is_first) return;
+    pthread_atfork(nullptr, nullptr, &let_go_in_child);
+    if (std::getenv("REPRO_CHECK_EXEC") != nullptr) {
+      notes_folder = new std::filesystem::path(std::filesystem::path(directory).parent_path());
+      capture::tell_of_unrecorded_child(&note_unrecorded);
+      watch_native_threads();
+    }
   });
 }
 
@@ -524,6 +586,8 @@ const char* repro_check_end() {
     }
   });
 }
+
+void repro_check_let_be() { capture::expect_unrecorded_child(); }
 
 void repro_check_fact(const char* name, const char* value) {
   when_active([&](capture::Capture&) { recording()->add_fact({name, value}); });

@@ -24,6 +24,10 @@ const char* repro_check_begin(const char* directory, const char* plan);
 /// without the interpreter's lock: other threads may have to end an operator first.
 const char* repro_check_end();
 
+/// In a forked child that does not record itself: that its operators are nobody's loss. Without
+/// this a note beside the journals names the child when it runs one.
+void repro_check_let_be();
+
 /// A fact of the environment, to be told before the end.
 void repro_check_fact(const char* name, const char* value);
 

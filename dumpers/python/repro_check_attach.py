@@ -40,9 +40,18 @@ def start():
     with open(path, encoding="utf-8") as file:
         plan = _from_json(file.read())
     guarded(hooks.defer_signals)()
+    import atexit
+
     import repro_check_seeds
 
+    # The first that is registered is the last that is called.
+    atexit.register(guarded(_end))
     _hook_imports(repro_check_seeds.watched())
+
+
+def _end():
+    if recording is not None:
+        recording.end()
 
 
 def _from_json(text):
@@ -457,9 +466,16 @@ class _Recording:
         from repro_check_ranks import Ranks
 
         self.ranks, self.optimizers = Ranks(self), Optimizers(self)
+        self.how = None  # this process was made, where it was forked
         self.begin()
 
-    def begin(self):
+    def begin_forked(self):
+        """In a child of a process that records itself."""
+        self.process = os.getpid()
+        self.checkpoints = None
+        self.begin(is_forked=True)
+
+    def begin(self, is_forked=False):
         self.directory = os.path.join(plan["directory"], str(self.process))
         self.failure = None
         self.began = time.time()
@@ -480,7 +496,7 @@ class _Recording:
         try:
             if self.probe is None:
                 self._load()
-            self._begin()
+            self._begin(is_forked)
         except Exception as error:
             self.failure = str(error)
         self.write_state()
@@ -502,6 +518,7 @@ class _Recording:
         probe.repro_check_lane.restype = self.ctypes.c_char_p
         probe.repro_check_place.restype = self.ctypes.c_void_p
         probe.repro_check_order.restype = None
+        probe.repro_check_let_be.restype = None
 
         class Epoch(self.ctypes.Structure):  # repro_check_epoch of the probe
             _fields_ = [("sampler", self.ctypes.c_char_p), ("place", self.ctypes.c_void_p),
@@ -528,12 +545,15 @@ class _Recording:
                 file.write(str(refused))
             raise
 
-    def _begin(self):
+    def _begin(self, is_forked):
         import json
 
-        self._pin()
-        tell_failure(self.unlocked.repro_check_begin(
-            os.fsencode(self.directory), json.dumps({**plan, "argv": sys.argv}).encode()))
+        settings = {**plan, "argv": sys.argv}
+        if is_forked:  # it goes on with the generators and settings of its parent
+            settings["seed"] = None
+        else:
+            self._pin()
+        tell_failure(self.unlocked.repro_check_begin(os.fsencode(self.directory), json.dumps(settings).encode()))
 
     def _pin(self):
         mode = plan["determinism"]
@@ -549,8 +569,11 @@ class _Recording:
         """Whole or not at all: written beside, then renamed."""
         import json
 
+        import repro_check_processes as processes
+
         rank, ranks = self.ranks.rank or (None, None)
-        state = {"process": self.process, "parent": os.getppid(), "failure": self.failure,
+        state = {"process": self.process, "parent": os.getppid(), "started": processes.started(),
+                 "how": processes.how(self), "command": processes.command(), "failure": self.failure,
                  "ended": self.ended, "notes": _notes, "joins": self.ranks.joins, "worker": self.worker,
                  "attempt": self.ranks.attempt, "began": self.began,
                  "rank": rank, "ranks": ranks,
@@ -597,7 +620,8 @@ class _Recording:
         import atexit
         import weakref
 
-        atexit.register(guarded(self.end))
+        if "processes" not in plan:  # a part of the process alone
+            atexit.register(guarded(self.end))
         os.register_at_fork(after_in_child=self._let_go)
         end = guarded(self.end)
         watch(os, "_exit", lambda *_args, **_kwargs: end())
@@ -605,7 +629,8 @@ class _Recording:
         _compiling = getattr(getattr(self.torch, "compiler", None), "is_compiling", bool)
         self.compiling = _compiling
         for attach in (self._watch_modules, self.optimizers.watch, self._watch_backward, self._watch_threads,
-                       self._watch_seeds, self._watch_storages, self._pass_higher_order, self._watch_kernels):
+                       self._watch_seeds, self._watch_storages, self._pass_higher_order, self._watch_kernels,
+                       self._watch_processes):
             guarded(attach)()
         if plan.get("checkpoints"):
             guarded(self._watch_checkpoints)()
@@ -655,6 +680,11 @@ class _Recording:
         self.kernels = repro_check_kernels.Kernels(self)
         repro_check_kernels.watch_graphs(self)
         repro_check_kernels.watch_memory(self)
+
+    def _watch_processes(self):
+        import repro_check_processes
+
+        repro_check_processes.watch(self)
 
     def _watch_checkpoints(self):
         from repro_check_checkpoints import Checkpoints

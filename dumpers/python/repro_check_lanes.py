@@ -2,6 +2,7 @@
 """Lanes: what a thread computes is told by who started it and in which order, not by which thread it is. Pieces of
 work that a pool is given are a lane each."""
 import _thread
+import os
 import sys
 
 import repro_check_attach as attach
@@ -71,6 +72,20 @@ def watch_threads(recording):
     for name in ("start_new_thread", "start_new", "start_joinable_thread"):
         if hasattr(_thread, name):
             watch(_thread, name, guarded(_starter(recording)))
+    if _thread.get_native_id() != os.getpid():
+        _begin_main(recording)
+
+
+def _begin_main(recording):
+    """The recording began on another thread, which imported PyTorch: the main one joins it as soon as it goes on."""
+    begin, no_lane = recording.probe.repro_check_begin_thread, recording.ctypes.c_uint32(_NO_LANE)
+
+    def call(_nothing):
+        begin(no_lane)
+        return 0
+
+    recording.begins_main = recording.ctypes.CFUNCTYPE(recording.ctypes.c_int, recording.ctypes.c_void_p)(call)
+    recording.ctypes.pythonapi.Py_AddPendingCall(recording.begins_main, None)
 
 
 def _fork_lane(recording):

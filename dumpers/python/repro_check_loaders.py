@@ -31,6 +31,18 @@ def on_dataloader(module):
     _watch_loaders(module)
     if attach.plan.get("workers") and not attach.plan["bare"]:
         _watch_workers(several, module._utils.worker)
+    else:
+        _leave_workers(module._utils.worker)
+
+
+def _leave_workers(module):
+    """What workers do is not recorded, also where they began by themselves: what they send is."""
+
+    def begin(*_args, **_kwargs):
+        if attach.recording is not None:
+            attach.recording.begin_worker()
+
+    watch(module, "_worker_loop", guarded(begin))
 
 
 def _phase_of_data(following):

@@ -51,6 +51,13 @@ def _caller(frame):
     return known
 
 
+def line_of_program(frame):
+    """Of the innermost frame that is the program's; empty where there is none."""
+    while frame is not None and not _caller(frame)[0]:
+        frame = frame.f_back
+    return f"{_caller(frame)[0]}:{frame.f_lineno}" if frame is not None else ""
+
+
 def _line_of_program(name):
     """Of the caller of what is counted, behind the modules that ask for others, and what it is then
     called; without a line where the caller is a library, which asks for reasons of its own."""

@@ -5,6 +5,7 @@
 #include <archive_entry.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/stat.h>
 #include <zstd.h>
 
@@ -76,13 +77,15 @@ constexpr std::uint64_t largest_member(std::uint64_t packed_bytes) noexcept {
 }
 
 /// Makes the file that a trace goes to; so many bytes will be written.
-/// @param rank  of which it is; empty where the pack is of one dump
-using MakeTraceFile =
-    std::function<OpenTrace(const std::optional<std::uint32_t>& rank, std::uint64_t bytes)>;
+/// @param part  the directory of the dump that it is of, below the first: `rank-0`, `proc-1`;
+/// empty:
+///              that itself
+using MakeTraceFile = std::function<OpenTrace(const std::string& part, std::uint64_t bytes)>;
 
-/// What is in a pack: one dump under no rank, or one for each rank.
+/// What is in a pack, by the directory below the first: one dump in that itself, or one for each
+/// rank, and inside of each those of other processes.
 struct PackedDumps {
-  std::map<std::optional<std::uint32_t>, PackContents> dumps;
+  std::map<std::string, PackContents> dumps;
   std::string rank_count;  ///< text of ranks.json; empty where it is not there
 };
 
@@ -269,16 +272,16 @@ class PackReader {
       if (!member) continue;
       const std::uint64_t bytes = bytes_of(entry, *member);
       PackContents* const contents =
-          member->file == kRankCountName ? nullptr : &packed.dumps[member->rank];
+          member->file == kRankCountName ? nullptr : &packed.dumps[member->part];
       if (member->file == kTraceName) {
-        contents->trace = make_trace(member->rank, bytes);
+        contents->trace = make_trace(member->part, bytes);
         contents->trace_bytes = bytes;
         contents->trace.name = name_ + ": " + member->name();
         copy(*member, bytes, [&](std::span<const std::byte> piece) {
           write_whole(contents->trace.file.get(), piece, contents->trace.name);
         });
-        // Of many ranks not every file can be open at once.
-        if (member->rank) contents->trace.file.close();
+        // Of many dumps not every file can be open at once.
+        if (!member->part.empty()) contents->trace.file.close();
       } else {
         std::string& text = contents == nullptr ? packed.rank_count : contents->manifest;
         copy(*member, bytes, [&](std::span<const std::byte> piece) {
@@ -286,10 +289,10 @@ class PackReader {
         });
       }
     }
-    if (packed.dumps.empty()) packed.dumps[std::nullopt] = {};
-    for (const auto& [rank, contents] : packed.dumps) {
+    if (packed.dumps.empty()) packed.dumps[""] = {};
+    for (const auto& [part, contents] : packed.dumps) {
       for (const char* file : {kManifestName, kTraceName}) {
-        if (!seen_.contains({rank, file})) refuse_without({rank, file});
+        if (!seen_.contains({part, file})) refuse_without({part, file});
       }
     }
     read_rest();
@@ -299,12 +302,10 @@ class PackReader {
  private:
   /// A file of a dump, or ranks.json.
   struct Member {
-    std::optional<std::uint32_t> rank;
+    std::string part;
     std::string_view file;
 
-    [[nodiscard]] std::string name() const {
-      return (rank ? rank_directory({}, *rank) / file : fs::path(file)).string();
-    }
+    [[nodiscard]] std::string name() const { return (fs::path(part) / file).string(); }
     // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 misreads the default
     auto operator<=>(const Member&) const = default;
   };
@@ -415,8 +416,8 @@ class PackReader {
 
   /// Decides what may be in a pack: manifest.json and trace.h5, each once and a plain file, in one
   /// directory or in none; or both for each rank, in a directory of that rank in one directory,
-  /// with ranks.json beside those. Directories themselves may be there too, because `tar` puts them
-  /// there.
+  /// with ranks.json beside those; and both for each further process, inside of these. Directories
+  /// themselves may be there too, because `tar` puts them there.
   /// @return which file it is; empty for a directory
   std::optional<Member> accept(archive_entry* entry) {
     const std::string_view name = path_of(entry);
@@ -433,28 +434,42 @@ class PackReader {
       refuse(name, "is no plain file");
     }
     Member member;
-    if (parts.size() == 3) member.rank = rank_of_name(parts[1]);
-    if (parts.empty() || parts.size() > (member.rank ? 3 : 2)) refuse(name, "belongs to no dump");
+    if (parts.size() > 2) {
+      const auto part = part_of(std::span(parts).subspan(1, parts.size() - 2));
+      if (!part) refuse(name, "belongs to no dump");
+      member.part = *part;
+    }
+    if (parts.empty()) refuse(name, "belongs to no dump");
     expect_directory(name, parts.size() > 1 ? parts.front() : "");
     for (const char* file : {kManifestName, kTraceName, kRankCountName}) {
       if (parts.back() == file) member.file = file;
     }
     // What is of ranks, and what is of one dump.
     const bool counts = member.file == kRankCountName;
-    if (member.file.empty() || (counts && (member.rank || parts.size() != 2)) ||
-        of_ranks_.value_or(counts || member.rank) != (counts || member.rank)) {
+    const bool of_ranks = counts || rank_of_name(member.part.substr(0, member.part.find('/')));
+    if (member.file.empty() || (counts && parts.size() != 2) ||
+        of_ranks_.value_or(of_ranks) != of_ranks) {
       refuse(name, "belongs to no dump");
     }
-    of_ranks_ = counts || member.rank;
+    of_ranks_ = of_ranks;
     if (!seen_.insert(member).second) refuse(name, "is there twice");
     return member;
   }
 
+  /// The place of a dump below the first directory; empty where none is called so.
+  static std::optional<std::string> part_of(std::span<const std::string_view> names) {
+    const bool of_rank = !names.empty() && rank_of_name(names.front());
+    const auto inner = names.subspan(of_rank ? 1 : 0);
+    if (inner.size() > 1 || (inner.size() == 1 && !is_process_name(inner.front()))) {
+      return std::nullopt;
+    }
+    return fmt::format("{}", fmt::join(names, "/"));
+  }
+
   void accept_directory(std::string_view name, const std::vector<std::string_view>& parts) {
-    const bool of_rank = parts.size() == 2 && rank_of_name(parts[1]);
-    if (parts.size() > (of_rank ? 2 : 1)) refuse(name, "is a directory inside another");
-    const std::string_view directory = of_rank ? parts[1] : "";
-    if (!directories_.emplace(directory).second) refuse(name, "is a second directory");
+    const auto part = part_of(std::span(parts).subspan(std::min<std::size_t>(parts.size(), 1)));
+    if (!part) refuse(name, "is a directory inside another");
+    if (!directories_.emplace(*part).second) refuse(name, "is a second directory");
     expect_directory(name, parts.empty() ? "" : parts.front());
   }
 
@@ -463,11 +478,11 @@ class PackReader {
     if (*directory_ != directory) refuse(name, "is in another directory than the rest");
   }
 
-  /// Of ranks what all of them have together is bounded as one trace is.
+  /// Of several dumps what all of them have together is bounded as one trace is.
   std::uint64_t bytes_of(archive_entry* entry, const Member& member) {
     constexpr std::uint64_t kLargestText = std::uint64_t{256} << 20U;
     const la_int64_t bytes = archive_entry_size(entry);
-    const std::uint64_t largest = largest_member(packed_bytes_) - (member.rank ? announced_ : 0);
+    const std::uint64_t largest = largest_member(packed_bytes_) - announced_;
     if (bytes < 0 || static_cast<std::uint64_t>(bytes) > largest ||
         (member.file != kTraceName && static_cast<std::uint64_t>(bytes) > kLargestText)) {
       throw core::damaged_dump(
@@ -478,7 +493,7 @@ class PackReader {
                       bytes),
           "if you trust it: tar --zstd -xf, and read the directory");
     }
-    if (member.rank) announced_ += static_cast<std::uint64_t>(bytes);
+    announced_ += static_cast<std::uint64_t>(bytes);
     return static_cast<std::uint64_t>(bytes);
   }
 
@@ -494,16 +509,16 @@ class PackReader {
   bool inside_frame_ = false;
   bool full_ = false;  ///< the last call filled its buffer, so there may be more without input
   std::optional<std::string> directory_;
-  std::set<std::string, std::less<>> directories_;  ///< that have an entry; of ranks
+  std::set<std::string, std::less<>> directories_;  ///< that have an entry
   std::optional<bool> of_ranks_;
   std::set<Member> seen_;
-  std::uint64_t announced_ = 0;  ///< bytes of ranks
+  std::uint64_t announced_ = 0;  ///< bytes so far
   std::exception_ptr failure_;
   std::unique_ptr<archive, int (*)(archive*)> archive_;
 };
 
 /// Reads a pack from its first byte to its last. It is trusted in nothing: exactly the two files of
-/// a dump may be in it, or those of the dumps of ranks, each as long as it says.
+/// a dump may be in it, or those of the dumps of ranks and processes, each as long as it says.
 /// @throws core::Error{kDumpUnknown} when it holds anything else; {kDumpDamaged}; {kIo}
 PackedDumps read_pack(const fs::path& pack,
                       const MakeTraceFile& make_trace,
@@ -515,10 +530,12 @@ PackedDumps read_pack(const fs::path& pack,
 }  // namespace
 
 PackContents read_pack(const fs::path& pack, const PackProgress& progress) {
-  const auto make = [&](const std::optional<std::uint32_t>& rank, std::uint64_t bytes) {
-    if (rank) {
+  const auto make = [&](const std::string& part, std::uint64_t bytes) {
+    if (!part.empty()) {
       const std::string name = core::printable(pack.string());
-      throw core::usage_error(fmt::format("{}: holds the dumps of several ranks", name),
+      throw core::usage_error(fmt::format("{}: holds the dumps of several {}",
+                                          name,
+                                          is_process_name(part) ? "processes" : "ranks"),
                               fmt::format("unpack it first: repro-check unpack {}", name));
     }
     core::TemporaryFile made = create_temporary(bytes);
@@ -651,16 +668,22 @@ PackSummary pack_dump(const fs::path& dump,
   const fs::path final = place_for(pack, options.replace_existing, name);
   PackSummary summary;
   PackedFiles files;
+  const auto add = [&](const fs::path& directory, const std::string& inside) {
+    verify(*open_dump(directory), progress, summary);
+    files.add_dump(directory, inside);
+    for (const fs::path& process : process_dumps(directory)) {
+      verify(*open_dump(process), progress, summary);
+      files.add_dump(process, inside + process.filename().string() + "/");
+    }
+  };
   if (const std::vector<RankDump> ranks = whole_ranks(dump); ranks.empty()) {
-    verify(*open_dump(dump), progress, summary);
     const fs::path directory = locate_dump(dump);
-    files.add_dump(directory, archive_directory(directory) + "/");
+    add(directory, archive_directory(directory) + "/");
   } else {
     const std::string inside = archive_directory(dump) + "/";
     if (read_rank_count(dump) > 0) files.add(dump / kRankCountName, inside + kRankCountName);
     for (const RankDump& rank : ranks) {
-      verify(*open_dump(rank.path), progress, summary);
-      files.add_dump(rank.path, inside + rank.path.filename().string() + "/");
+      add(rank.path, inside + rank.path.filename().string() + "/");
     }
   }
   summary.plain_bytes = files.bytes;
@@ -687,11 +710,6 @@ PackSummary pack_dump(const fs::path& dump,
 }
 
 namespace {
-
-/// Where the files of a dump go that is unpacked to `working`.
-fs::path directory_for(const fs::path& working, const std::optional<std::uint32_t>& rank) {
-  return rank ? rank_directory(working, *rank) : working;
-}
 
 /// Writes what is left of a dump, and checks all of it.
 void finish_unpacked(const fs::path& pack,
@@ -726,9 +744,9 @@ PackSummary unpack_dump(const fs::path& pack,
   std::unique_ptr<const fs::path, RemoveAll> unless_published(&place.working);
   PackedDumps packed = read_pack(
       pack,
-      [&](const std::optional<std::uint32_t>& rank, std::uint64_t bytes) {
-        const fs::path file = directory_for(working, rank) / kTraceName;
-        if (rank) fs::create_directory(file.parent_path());
+      [&](const std::string& part, std::uint64_t bytes) {
+        const fs::path file = working / part / kTraceName;
+        if (!part.empty()) fs::create_directories(file.parent_path());
         core::FileDescriptor made = create_plain(file);
         expect_free_space(directory, bytes);
         return OpenTrace{std::move(made), "", file, {}};
@@ -744,8 +762,8 @@ PackSummary unpack_dump(const fs::path& pack,
     sync_path(working / kRankCountName);
   }
   expect_whole_ranks(rank_dumps(working), read_rank_count(working), pack);
-  for (auto& [rank, contents] : packed.dumps) {
-    finish_unpacked(pack, directory_for(working, rank), std::move(contents), progress, summary);
+  for (auto& [part, contents] : packed.dumps) {
+    finish_unpacked(pack, working / part, std::move(contents), progress, summary);
   }
   sync_path(working);
   publish(place);

@@ -24,6 +24,7 @@ typedef int main_function(int, char**, char**);
 typedef int start_function(
     main_function*, int, char**, void (*)(void), void (*)(void), void (*)(void), void*);
 typedef int exit_function(void (*)(void*), void*, void*);
+typedef void thread_function(void);
 typedef int create_function(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
 
 #define EXPORTED __attribute__((visibility("default")))
@@ -155,6 +156,13 @@ EXPORTED int __libc_start_main(main_function* program,
   return start(main_with_probe, count, arguments, init, fini, loader_fini, stack_end);
 }
 
+/* Told of each thread that Python did not start, on that thread. */
+static _Atomic(thread_function*) native_thread;
+
+EXPORTED void repro_check_watch_threads(thread_function* told) {
+  atomic_store(&native_thread, told);
+}
+
 struct started {
   void* (*work)(void*);
   void* argument;
@@ -164,6 +172,13 @@ struct started {
 static void end_thread(void* unused) {
   (void)unused;
   hooks.end_thread();
+}
+
+static void* run_native(void* given) {
+  const struct started thread = *(struct started*)given;
+  free(given);
+  atomic_load (&native_thread)();
+  return thread.work(thread.argument);
 }
 
 static void* run_thread(void* given) {
@@ -177,13 +192,21 @@ static void* run_thread(void* given) {
   return result;
 }
 
+static int is_of(const void* caller, const char* library) {
+  Dl_info found;
+  if (dladdr(caller, &found) == 0 || found.dli_fname == NULL) return 0;
+  const char* name = strrchr(found.dli_fname, '/');
+  return strncmp(name == NULL ? found.dli_fname : name + 1, library, strlen(library)) == 0;
+}
+
 /* Workers of OpenMP call no operators, and how many there are must not number the others anew. */
 static int is_openmp(const void* caller) {
-  Dl_info found;
-  return dladdr(caller, &found) != 0 && found.dli_fname != NULL &&
-         (strstr(found.dli_fname, "/libgomp") != NULL ||
-          strstr(found.dli_fname, "/libiomp") != NULL ||
-          strstr(found.dli_fname, "/libomp") != NULL);
+  return is_of(caller, "libgomp") || is_of(caller, "libiomp") || is_of(caller, "libomp");
+}
+
+/* The recorder's part in Python tells of these. */
+static int is_python(const void* caller) {
+  return is_of(caller, "python") || is_of(caller, "libpython");
 }
 
 EXPORTED int pthread_create(pthread_t* thread,
@@ -198,15 +221,18 @@ EXPORTED int pthread_create(pthread_t* thread,
     create = (create_function*)dlsym(RTLD_NEXT, "pthread_create");
     atomic_store(&known, create);
   }
-  if (!atomic_load(&hooked) || is_openmp(__builtin_return_address(0))) {
+  const void* caller = __builtin_return_address(0);
+  const int is_hooked = atomic_load(&hooked);
+  const int is_native = !is_hooked && atomic_load(&native_thread) != NULL && !is_python(caller);
+  if ((!is_hooked && !is_native) || is_openmp(caller)) {
     return create(thread, attributes, work, argument);
   }
   started = malloc(sizeof *started);
   if (started == NULL) return create(thread, attributes, work, argument);
   started->work = work;
   started->argument = argument;
-  started->lane = hooks.fork_thread();
-  error = create(thread, attributes, run_thread, started);
+  started->lane = is_hooked ? hooks.fork_thread() : 0;
+  error = create(thread, attributes, is_hooked ? run_thread : run_native, started);
   if (error != 0) free(started);
   return error;
 }

@@ -41,6 +41,9 @@ struct Active {
   std::atomic<int> inside = 0;
   std::mutex mutex;
   int scopes = 0;
+  /// Of a process that was forked from one that records, and does not record itself.
+  std::atomic<bool> is_unrecorded = false;
+  std::atomic<void (*)()> on_unrecorded = nullptr;
   std::unique_ptr<torch::Library> library;  ///< that holds the fallback, once there is one
 };
 
@@ -60,6 +63,10 @@ void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::ji
   if (Capture* capture = active().capture.load()) {
     capture->intercept(call);
   } else {
+    if (active().is_unrecorded.load(std::memory_order_relaxed) &&
+        active().is_unrecorded.exchange(false)) {
+      if (auto* tell = active().on_unrecorded.load()) tell();
+    }
     op.redispatchBoxed(call.keys, stack);
   }
 }
@@ -69,6 +76,7 @@ void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::ji
 /// for without end.
 void forget_in_child() {
   Active& state = active();
+  state.is_unrecorded = state.capture.load() != nullptr;
   state.capture = nullptr;
   state.inside = 0;
   state.scopes = 0;
@@ -97,6 +105,7 @@ void activate(Capture& capture) {
     throw core::internal_error("two recordings at once in one process");
   }
   state.capture = &capture;
+  state.is_unrecorded = false;
   ++state.scopes;
 }
 
@@ -257,6 +266,10 @@ std::string running_call() {
   const core::OpRecord& record = open.front()->record;
   return call_text(*record.op, record.site.get());
 }
+
+void tell_of_unrecorded_child(void (*told)()) noexcept { active().on_unrecorded = told; }
+
+void expect_unrecorded_child() noexcept { active().is_unrecorded = false; }
 
 Capture::Capture(const CaptureOptions& options, core::DumpSink& sink, SiteProvider* sites)
     : id_(next_capture_id()),

@@ -121,6 +121,12 @@ std::string place_text(const core::CallSite& site);
 /// `aten::conv2d (backbone.conv1, model.py:40)`; empty outside of all.
 std::string running_call();
 
+/// `told` is called in a forked child of a process that records, before its first operator, where
+/// the child does not record itself; from anywhere inside of it.
+void tell_of_unrecorded_child(void (*told)()) noexcept;
+/// In such a child: what it runs is not to be told.
+void expect_unrecorded_child() noexcept;
+
 /// What becomes of the calls an operator makes itself.
 enum class Inside : std::uint8_t {
   kRecorded,  ///< records of their own

@@ -38,15 +38,30 @@ fs::path without_slash(const fs::path& path) {
   return normal.has_filename() ? normal : normal.parent_path();
 }
 
-/// The first entry that no recording of ours has made; empty when there is none. Of several ranks
-/// each has a directory.
+/// Of one of several ranks, or of another process.
+bool is_inner_dump(const fs::directory_entry& entry) {
+  const std::string name = entry.path().filename().string();
+  return (rank_of_name(name) || is_process_name(name)) && entry.is_directory() &&
+         !entry.is_symlink();
+}
+
+std::vector<fs::path> inner_dumps(const fs::path& directory) {
+  std::vector<fs::path> found;
+  std::error_code code;
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory, code)) {
+    if (is_inner_dump(entry)) found.push_back(entry.path());
+  }
+  return found;
+}
+
+/// The first entry that no recording of ours has made; empty when there is none.
 std::string foreign_entry(const fs::path& directory) {
   std::error_code code;
   for (const fs::directory_entry& entry : fs::directory_iterator(directory, code)) {
     const fs::path name = entry.path().filename();
     const bool ours =
         std::ranges::any_of(kOurFiles, [&](const char* file) { return name == file; });
-    if (entry.is_directory() && !entry.is_symlink() && rank_of_name(name.native())) {
+    if (is_inner_dump(entry)) {
       const std::string inside = foreign_entry(entry.path());
       if (!inside.empty()) return name / inside;
     } else if (!ours || entry.is_directory()) {
@@ -58,8 +73,9 @@ std::string foreign_entry(const fs::path& directory) {
 }
 
 void remove_dump(const fs::path& directory) {
-  for (const RankDump& rank : rank_dumps(directory)) remove_dump(rank.path);
   // The manifest goes first: what is half removed must not look complete.
+  remove_file(directory / kManifestName);
+  for (const fs::path& inner : inner_dumps(directory)) remove_dump(inner);
   for (const char* name : kOurFiles) remove_file(directory / name);
   std::error_code code;
   fs::remove(directory, code);
@@ -67,7 +83,7 @@ void remove_dump(const fs::path& directory) {
 }
 
 void refuse_if_busy(const fs::path& directory) {
-  for (const RankDump& rank : rank_dumps(directory)) refuse_if_busy(rank.path);
+  for (const fs::path& inner : inner_dumps(directory)) refuse_if_busy(inner);
   if (!journal::is_being_written(directory / kJournalName)) return;
   throw core::usage_error(
       fmt::format("{}: another recording is being written there", directory.string()),

@@ -15,17 +15,47 @@ namespace repro_check::store {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "rank-";
+constexpr std::string_view kProcessPrefix = "proc-";
+
+namespace {
+
+/// One name a number: no leading zeros.
+std::optional<std::uint32_t> number_behind(std::string_view prefix,
+                                           std::string_view name) noexcept {
+  if (!name.starts_with(prefix)) return std::nullopt;
+  const std::string_view digits = name.substr(prefix.size());
+  if (digits.size() > 1 && digits.front() == '0') return std::nullopt;
+  return core::parse_number<std::uint32_t>(digits);
+}
+
+}  // namespace
+
+std::string process_name(std::uint32_t number) {
+  return std::string(kProcessPrefix) + std::to_string(number);
+}
+
+bool is_process_name(std::string_view name) noexcept {
+  return number_behind(kProcessPrefix, name).has_value();
+}
+
+std::vector<fs::path> process_dumps(const fs::path& dump) {
+  std::vector<fs::path> dumps;
+  try {
+    for (const core::ChildProcess& process : read_manifest(dump).processes) {
+      if (process.recorded && is_process_name(process.name)) dumps.push_back(dump / process.name);
+    }
+  } catch (const core::Error&) {
+    // Whoever opens the dump says so.
+  }
+  return dumps;
+}
 
 fs::path rank_directory(const fs::path& dump, std::uint32_t rank) {
   return dump / (std::string(kPrefix) + std::to_string(rank));
 }
 
 std::optional<std::uint32_t> rank_of_name(std::string_view name) noexcept {
-  if (!name.starts_with(kPrefix)) return std::nullopt;
-  const std::string_view digits = name.substr(kPrefix.size());
-  // One name a rank: no leading zeros.
-  if (digits.size() > 1 && digits.front() == '0') return std::nullopt;
-  const auto rank = core::parse_number<std::uint32_t>(digits);
+  const auto rank = number_behind(kPrefix, name);
   return rank && *rank < kMostRanks ? rank : std::nullopt;
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -22,6 +23,17 @@ struct RankDump {
 
 /// `<dump>/rank-<rank>`.
 std::filesystem::path rank_directory(const std::filesystem::path& dump, std::uint32_t rank);
+
+/// `<dump>/<name>`, the dump of another process of the program, inside of that of the one that
+/// leads: `proc-1`.
+std::string process_name(std::uint32_t number);
+
+/// Whether a directory of that name holds such a one.
+bool is_process_name(std::string_view name) noexcept;
+
+/// Of the processes that the manifest in `dump` names as recorded, there or not; none where it
+/// cannot be read.
+std::vector<std::filesystem::path> process_dumps(const std::filesystem::path& dump);
 
 /// The rank that a directory of that name holds; empty for any other name, and from kMostRanks on.
 std::optional<std::uint32_t> rank_of_name(std::string_view name) noexcept;

@@ -471,6 +471,11 @@ MadeDump replay_into(const fs::path& directory,
   }
 }
 
+core::RunManifest completed(core::RunManifest manifest, const Completion& complete) {
+  if (complete) complete(manifest);
+  return manifest;
+}
+
 std::string name_of(const fs::path& directory) {
   std::error_code code;
   const fs::path whole = fs::absolute(directory, code).lexically_normal();
@@ -515,7 +520,8 @@ void refuse_loss(const fs::path& directory, std::uint64_t found) {
 MadeDump import_journal(const fs::path& recording,
                         const fs::path& dump,
                         const DumpWriterOptions& options,
-                        const RecoveryProgress& progress) {
+                        const RecoveryProgress& progress,
+                        const Completion& complete) {
   const fs::path directory = locate_journal(recording);
   refuse_busy(directory);
   const Recording recorded(directory);
@@ -529,7 +535,7 @@ MadeDump import_journal(const fs::path& recording,
   return replay_into(
       directory, recorded, dump, options, progress, [&](const std::set<core::ContentKey>& lost) {
         core::RunManifest manifest = recorded.manifest(name_of(directory), lost.size());
-        if (!manifest.trace.partial) return manifest;
+        if (!manifest.trace.partial) return completed(std::move(manifest), complete);
         const std::string which =
             lost.empty() ? "the journal does not hold what its manifest says"
                          : fmt::format("the bytes of {} tensors do not match, the first of them {}",
@@ -543,7 +549,8 @@ MadeDump import_journal(const fs::path& recording,
 MadeDump recover_dump(const fs::path& recording,
                       const std::optional<fs::path>& dump,
                       DumpWriterOptions options,
-                      const RecoveryProgress& progress) {
+                      const RecoveryProgress& progress,
+                      const Completion& complete) {
   const fs::path directory = locate_journal(recording);
   std::error_code code;
   if (fs::exists(directory / kManifestName, code)) {
@@ -563,7 +570,8 @@ MadeDump recover_dump(const fs::path& recording,
                      options,
                      progress,
                      [&](const std::set<core::ContentKey>& lost) {
-                       return recorded.manifest(name_of(directory), lost.size());
+                       return completed(recorded.manifest(name_of(directory), lost.size()),
+                                        complete);
                      });
 }
 

@@ -32,6 +32,9 @@ struct MadeDump : core::TraceSummary {
 /// Told how many operators of how many are done.
 using RecoveryProgress = std::function<void(std::uint64_t, std::uint64_t)>;
 
+/// Adds to a manifest what is known of the run from outside of it.
+using Completion = std::function<void(core::RunManifest&)>;
+
 /// Makes the dump of a complete recording by journal::JournalSink. Index and contents are those
 /// that a DumpWriter would have written in its place.
 /// @param recording  journal.bin, or its directory
@@ -40,7 +43,8 @@ using RecoveryProgress = std::function<void(std::uint64_t, std::uint64_t)>;
 MadeDump import_journal(const std::filesystem::path& recording,
                         const std::filesystem::path& dump,
                         const DumpWriterOptions& options,
-                        const RecoveryProgress& progress = {});
+                        const RecoveryProgress& progress = {},
+                        const Completion& complete = {});
 
 /// Makes a dump of what a killed recording has left: a whole one where everything was there, else
 /// one that is marked partial. The recording is only touched once the dump is complete.
@@ -52,6 +56,7 @@ MadeDump import_journal(const std::filesystem::path& recording,
 MadeDump recover_dump(const std::filesystem::path& recording,
                       const std::optional<std::filesystem::path>& dump,
                       DumpWriterOptions options,
-                      const RecoveryProgress& progress = {});
+                      const RecoveryProgress& progress = {},
+                      const Completion& complete = {});
 
 }  // namespace repro_check::store

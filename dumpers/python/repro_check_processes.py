@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Other processes of the program: one that is forked records itself from there on, as one that is started does."""
+import os
+import sys
+
+import repro_check_attach as attach
+from repro_check_attach import guarded
+
+
+def watch(recording):
+    os.register_at_fork(after_in_child=lambda: guarded(_forked)(recording))
+
+
+def _forked(recording):
+    if recording.attached and not recording.ended and attach.plan.get("processes") == "all" and not _is_loader():
+        recording.how = _place_of_fork()
+        recording.begin_forked()
+    elif recording.probe is not None:
+        recording.probe.repro_check_let_be()
+
+
+def _frames():
+    frame = sys._getframe(1)
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def _is_loader():
+    """Whether a data loader makes its workers: their batches are recorded."""
+    return any(frame.f_code.co_name == "__init__" and frame.f_code.co_filename.endswith("torch/utils/data/dataloader.py")
+               for frame in _frames())
+
+
+def _place_of_fork():
+    from repro_check_seeds import line_of_program
+
+    return f"fork at {line_of_program(sys._getframe(1)) or 'no line of the program'}"
+
+
+def how(recording):
+    """How this process was made, which is alike in two runs: by its name where `multiprocessing` gave it one."""
+    made = sys.modules.get("multiprocessing.process")
+    name = "MainProcess" if made is None else made.current_process().name
+    return recording.how or "exec" if name == "MainProcess" else name
+
+
+def command():
+    with open("/proc/self/cmdline", "rb") as file:
+        return [word.decode(errors="replace") for word in file.read().rstrip(b"\0").split(b"\0")]
+
+
+def started():
+    """When, in ticks of the kernel: of two processes the later one has no less."""
+    with open("/proc/self/stat", "rb") as file:
+        return int(file.read().rpartition(b")")[2].split()[19])
