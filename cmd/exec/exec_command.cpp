@@ -25,11 +25,13 @@
 
 #include "cmd/options/command.h"
 #include "cmd/options/command_line.h"
+#include "cmd/recording/growth_notice.h"
 #include "cmd/recording/kit.h"
 #include "cmd/recording/output_lock.h"
 #include "cmd/recording/program_recording.h"
 #include "cmd/recording/recorder_process.h"
 #include "cmd/recording/recording.h"
+#include "cmd/recording/space.h"
 #include "cmd/render/json/json_form.h"
 #include "cmd/render/text.h"
 #include "cmd/terminal/logging.h"
@@ -186,9 +188,12 @@ void tell(const ProgramRecording::Made& recorded) {
   }
 }
 
-void make_dumps(ProgramRecording& recording, const ProgramEnd& end) {
+void make_dumps(ProgramRecording& recording, const fs::path& dump, const ProgramEnd& end) {
   if (recording.find(end.process)) {
     for (const ProgramRecording::Made& made : recording.make_dumps()) tell(made);
+    if (const auto size = dump_size(dump); size && *size >= kLargeRecording) {
+      log_info(fmt::format("the dump has {}; {}", format_bytes(*size), smaller_text()));
+    }
   } else if (end.is_good()) {
     recording.throw_nothing_recorded();
   }
@@ -206,7 +211,7 @@ ProgramEnd record(const configs::RecordRequest& request,
   const ProgramEnd end = run_program(recording.plan(), timeout);
   try {
     if (end.timed_out) recording.stop();
-    make_dumps(recording, end);
+    make_dumps(recording, request.dump, end);
   } catch (const std::exception& error) {
     const auto* known = dynamic_cast<const core::Error*>(&error);
     if (!end.is_good()) {

@@ -395,6 +395,7 @@ ProgramRecording::ProgramRecording(const configs::RecordRequest& request)
     plan_.environment["LD_PRELOAD"] =
         (others.empty() ? "" : others + ":") + (probes_ / "librepro_check_stub.so").string();
   }
+  growth_.emplace(journals_.path());
 }
 
 const fs::path& ProgramRecording::control() const noexcept {
@@ -421,6 +422,7 @@ void ProgramRecording::write_plan() const {
 }
 
 bool ProgramRecording::find(pid_t program) {
+  growth_.reset();
   journals_.keep(true);  // until all of it is in a dump, or there is nothing in it
   processes_ = processes_in(journals_.path());
   std::size_t recorded = 0;

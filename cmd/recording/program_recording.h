@@ -5,9 +5,11 @@
 
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "cmd/recording/growth_notice.h"
 #include "cmd/recording/recorder_process.h"
 #include "configs/parser/config_parser.h"
 #include "core/system/ownership.h"
@@ -110,6 +112,7 @@ class ProgramRecording : core::Pinned {
   core::PrivateFolder journals_;                ///< beside the dump
   /// The folder of the plan, and of the probe; empty = with the journals.
   std::optional<core::PrivateFolder> control_;
+  std::optional<GrowthNotice> growth_;  ///< until the program has ended
   std::vector<AttachedProcess> processes_;
   const AttachedProcess* chosen_ = nullptr;
   std::vector<const AttachedProcess*> ranks_;  ///< by rank

@@ -36,19 +36,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Of the files in a finished dump; empty where they cannot be asked.
-std::optional<std::uint64_t> dump_size(const fs::path& dump) {
-  std::error_code error;
-  std::uint64_t bytes = 0;
-  for (const fs::directory_entry& entry : fs::directory_iterator(dump, error)) {
-    const std::uintmax_t size = entry.file_size(error);
-    if (error) return std::nullopt;
-    bytes += size;
-  }
-  if (error) return std::nullopt;
-  return bytes;
-}
-
 using Contents = std::set<core::ContentKey>;
 
 /// Of the distinct contents of the operators that are not `held`: each is stored once.
@@ -135,6 +122,21 @@ std::optional<SpaceEstimate> estimate_at(const fs::path& place, const RecordingJ
 }
 
 }  // namespace
+
+std::optional<std::uint64_t> dump_size(const fs::path& dump) {
+  std::error_code error;
+  std::uint64_t bytes = 0;
+  for (auto at = fs::recursive_directory_iterator(dump, error);
+       !error && at != fs::recursive_directory_iterator();
+       at.increment(error)) {
+    if (at->is_directory(error)) continue;
+    const std::uintmax_t size = at->file_size(error);
+    if (error) return std::nullopt;
+    bytes += size;
+  }
+  if (error) return std::nullopt;
+  return bytes;
+}
 
 std::optional<SpaceEstimate> estimate_from(const configs::RunSpec& done,
                                            const fs::path& done_at,

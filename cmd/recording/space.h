@@ -13,6 +13,10 @@
 
 namespace repro_check::cmd {
 
+/// Bytes of the files in a finished dump, and of the dumps of other ranks and processes in it;
+/// empty where they cannot be asked.
+std::optional<std::uint64_t> dump_size(const std::filesystem::path& dump);
+
 /// What a recording is expected to take on its disk. Where nothing is known there is none, and the
 /// recorder alone looks whether there is any room.
 struct SpaceEstimate {

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 import unittest
 import zipfile
 from pathlib import Path
@@ -640,6 +641,28 @@ class HowItEnds(Exec):
         self.assertEqual(result.stdout, f"{self.folder.resolve()} ['--flag', '-x'] given\n")
         self.assertIn("to stderr", result.stderr)
         self.assertEqual(self.tool("verify", "A").code, 0)
+
+    def test_a_recording_that_grows_is_said_while_it_does_and_at_its_end(self):
+        file = self.program("""
+            import os, time, torch
+            value = torch.ones(1 << 20)
+            for _ in range(20):  # 80 MiB
+                value = value + 1
+            while not os.path.exists("go"):
+                time.sleep(0.05)
+            """)
+        grown = (self.folder / "stderr").open("w+")
+        self.addCleanup(grown.close)
+        recorded = subprocess.Popen(
+            [self.binary, "exec", "-o", "A", "--level", "tensor", "--timeout", "280", "--", sys.executable, file],
+            cwd=self.folder, env=CLEAN, stderr=grown)
+        while recorded.poll() is None and "in an hour" not in (self.folder / "stderr").read_text():
+            time.sleep(0.1)
+        (self.folder / "go").touch()
+        self.assertEqual(recorded.wait(), 0)
+        said = (self.folder / "stderr").read_text().splitlines()
+        self.assertRegex(said[0], r"the recording has \d+ MB after \d+ s, which makes .* in an hour; --level digest")
+        self.assertRegex(said[-1], r"the dump has \d+ MB; --level digest .*--steps.*--module")
 
     def test_an_uncaught_exception(self):
         file = self.program("""
