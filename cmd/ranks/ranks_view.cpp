@@ -48,6 +48,11 @@ constexpr std::array kLines{
         "step {step}, {kind}: {shown}{more}[, {differing} of {of}][; {said}][; {who}][; {behind}]",
         "first"},
     ViewLine{
+        "also",
+        "step {step}, {kind}: {name}: {evidence}: {shown}{more}[, {differing} of {of}][; {said}]",
+        "independent"},
+    ViewLine{"mend", "{advice}", "independent"},
+    ViewLine{
         "then", "step {step}, {kind}: {shown}{more}[, {differing} of {of}][; {said}]", "inherited"},
     ViewLine{"{weight}", "{what}", "below"},
     ViewLine{"absent", "{}", "absent_ranks"},
@@ -126,6 +131,11 @@ Json difference_json(const ReplicaDifference& difference) {
   return json;
 }
 
+Json cause_json(const ReplicaDifference& difference) {
+  const comparators::RankCause cause = comparators::cause_of(difference);
+  return {{"name", cause.name}, {"evidence", cause.evidence}, {"advice", cause.advice}};
+}
+
 const char* status_of(const RanksReport& report) {
   switch (comparators::exit_code_of(report)) {
     case core::ExitCode::kReproducible:
@@ -178,14 +188,19 @@ Json ranks_document(const RanksReport& it, const std::string& dump) {
   if (why_not) (*why_not)("why", it.why_not)("mend", it.mend);
   document["first"] = nullptr;
   document["cause"] = nullptr;
+  document["independent"] = Json::array();
   document["inherited"] = Json::array();
   document["kinds"] = Json::array();
   const ReplicaDifference* leading = it.leading();
   if (leading != nullptr) {
-    const comparators::RankCause cause = comparators::cause_of(*leading);
     document["first"] = difference_json(*leading);
-    document["cause"] = {
-        {"name", cause.name}, {"evidence", cause.evidence}, {"advice", cause.advice}};
+    document["cause"] = cause_json(*leading);
+  }
+  const std::vector<const ReplicaDifference*> independent = it.independent();
+  for (const ReplicaDifference* other : independent) {
+    Json fault = difference_json(*other);
+    fault.update(cause_json(*other));
+    document["independent"].push_back(std::move(fault));
   }
   for (std::size_t k = 0; k < comparators::kReplicaKinds; ++k) {
     const comparators::ReplicaTally& tally = it.kinds.at(k);
@@ -194,7 +209,8 @@ Json ranks_document(const RanksReport& it, const std::string& dump) {
          {"moments", json_integer(tally.moments)},
          {"items", json_integer(tally.items)},
          {"first", tally.first ? difference_json(*tally.first) : Json(nullptr)}});
-    if (tally.first && &*tally.first != leading) {
+    if (tally.first && &*tally.first != leading &&
+        std::ranges::find(independent, &*tally.first) == independent.end()) {
       document["inherited"].push_back(difference_json(*tally.first));
     }
   }

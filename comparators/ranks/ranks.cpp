@@ -841,9 +841,11 @@ class ReplicaComparison {
     for (const RankRead* rank : read_) {
       for (const ReplicaItems* items : {&rank->roots.gradients, &rank->roots.parts}) {
         for (const ReplicaItem& item : *items) {
-          const std::string_view part = part_of(item.name);
-          if (part.empty()) continue;
+          std::string_view part = part_of(item.name);
           const std::string_view whole(item.name.data(), item.name.size() - part.size());
+          // Other ranks that hold the same part are replicas of these.
+          part = part.substr(0, part.find(core::kHoldersMark));
+          if (part.size() <= 1) continue;  // no more than the mark
           Copies& copies = held[{whole, item.digest}];
           copies.parts.insert(part);
           copies.ranks.push_back(rank->number());
@@ -1066,11 +1068,37 @@ const ReplicaDifference* RanksReport::leading() const noexcept {
     if (!tally.first) continue;
     if (tally.first->follows) {
       following = &*tally.first;
-    } else if (leading == nullptr || tally.first->step < leading->step) {
+      continue;
+    }
+    const bool behind_statistics = leading != nullptr &&
+                                   leading->kind == ReplicaKind::kEntryBuffers &&
+                                   tally.first->kind != ReplicaKind::kActivations;
+    if (leading == nullptr || tally.first->step < leading->step || behind_statistics) {
       leading = &*tally.first;
     }
   }
   return leading != nullptr ? leading : following;
+}
+
+std::vector<const ReplicaDifference*> RanksReport::independent() const {
+  std::vector<const ReplicaDifference*> found;
+  const ReplicaDifference* first = leading();
+  const auto of = [&](ReplicaKind kind) {
+    const auto& difference = kinds.at(static_cast<std::size_t>(kind)).first;
+    return difference && &*difference != first ? &*difference : nullptr;
+  };
+  if (const ReplicaDifference* buffers = of(ReplicaKind::kEntryBuffers)) {
+    // Other weights make other statistics, and nobody who hands weights out first forgets buffers.
+    const bool is_made = first->step < buffers->step ||
+                         (first->step == buffers->step && first->kind < ReplicaKind::kEntryBuffers);
+    if (!is_made) found.push_back(buffers);
+  }
+  if (const ReplicaDifference* rates = of(ReplicaKind::kLearningRates)) {
+    // A step that a rank skips may be one of its scheduler as well.
+    const bool is_made = first->other_passes || first->kind == ReplicaKind::kLossScale;
+    if (!is_made) found.push_back(rates);
+  }
+  return found;
 }
 
 std::uint64_t RanksReport::compared() const noexcept {

@@ -176,8 +176,11 @@ struct RanksReport {
   bool is_unnamed = false;  ///< no rank says of which run it is
   std::vector<RankFinding> findings;
 
-  /// The earliest of all kinds; null where all is equal.
+  /// The earliest of all kinds; null where all is equal. Running statistics that drift change no
+  /// gradient that ranks reduce, and so lead nothing but activations.
   [[nodiscard]] const ReplicaDifference* leading() const noexcept;
+  /// Those that leading() cannot have made: each is a fault with a cause of its own.
+  [[nodiscard]] std::vector<const ReplicaDifference*> independent() const;
   [[nodiscard]] std::uint64_t compared() const noexcept;
   /// Whether there are parameters, and nothing says of any that it is a replica.
   [[nodiscard]] bool knows_no_replica() const noexcept {

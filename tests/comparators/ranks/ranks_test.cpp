@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -229,6 +230,35 @@ TEST_CASE("what is advised is of the wrapper that there is") {
   repro_check::comparators::ReplicaDifference buffers;
   buffers.kind = ReplicaKind::kEntryBuffers;
   CHECK(cause_of(buffers).advice.find("broadcast_buffers") == std::string_view::npos);
+}
+
+TEST_CASE("statistics that drift do not hide another fault, and each has its cause") {
+  repro_check::comparators::RanksReport report;
+  const auto differ = [&](ReplicaKind kind, std::uint32_t step) {
+    auto& first = report.kinds.at(static_cast<std::size_t>(kind)).first;
+    first.emplace();
+    first->kind = kind;
+    first->step = step;
+  };
+  differ(ReplicaKind::kEntryBuffers, 1);
+  CHECK(report.leading()->kind == ReplicaKind::kEntryBuffers);
+  CHECK(report.independent().empty());
+  differ(ReplicaKind::kGradients, 2);
+  differ(ReplicaKind::kParameters, 2);
+  differ(ReplicaKind::kLearningRates, 3);
+  CHECK(report.leading()->kind == ReplicaKind::kGradients);
+  const auto others = report.independent();
+  REQUIRE(others.size() == 2);
+  CHECK(others[0]->kind == ReplicaKind::kEntryBuffers);
+  CHECK(others[1]->kind == ReplicaKind::kLearningRates);
+  // A skipped step is one of the scheduler too; other weights make other statistics.
+  report.kinds.at(static_cast<std::size_t>(ReplicaKind::kGradients)).first->other_passes = true;
+  CHECK(report.independent().size() == 1);
+  differ(ReplicaKind::kEntryParameters, 0);
+  CHECK(report.leading()->kind == ReplicaKind::kEntryParameters);
+  CHECK(std::ranges::count(report.independent(),
+                           ReplicaKind::kEntryBuffers,
+                           &repro_check::comparators::ReplicaDifference::kind) == 0);
 }
 
 TEST_CASE("samples that several ranks read are padding, or parts that overlap") {

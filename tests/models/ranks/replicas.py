@@ -15,7 +15,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 FAULT = sys.argv[1] if len(sys.argv) > 1 else ""
-BY_HAND = ("by-hand", "skipped", "clip-skipped", "maximum")
+BY_HAND = ("by-hand", "skipped", "skipped-late", "clip-skipped", "maximum")
 STEPS, MICRO_BATCHES = int(os.environ.get("STEPS", "4")), 2
 
 
@@ -31,10 +31,11 @@ class Net(nn.Module):
         return self.b(self.dropout(self.bn(self.a(x)).relu()))
 
 
-def all_reduce(model):
+def all_reduce(model, step):
     """Without a wrapper: every gradient is averaged by hand."""
     for name, parameter in model.named_parameters():
-        if (FAULT, name) in (("skipped", "a.bias"), ("clip-skipped", "b.bias")):
+        late = FAULT == "skipped-late" and step >= 2
+        if (FAULT, name) in (("skipped", "a.bias"), ("clip-skipped", "b.bias")) or late and name == "a.bias":
             continue
         largest = FAULT == "maximum" and dist.get_rank() == 1
         dist.all_reduce(parameter.grad, dist.ReduceOp.MAX if largest else dist.ReduceOp.SUM)
@@ -133,7 +134,7 @@ def main():
                 loss = (model if FAULT == "past-wrapper" else run)(x).square().mean() / MICRO_BATCHES
                 (loss if scaler is None else scaler.scale(loss)).backward()
         if run is model:
-            all_reduce(model)
+            all_reduce(model, step)
         if scaler is not None and FAULT == "found-inf" and step == 2 and rank == 1:
             model.a.bias.grad[0] = float("inf")
         clip(model, step, rank)

@@ -315,6 +315,15 @@ class Planted(Ranks):
         report = self.planted("skipped")
         self.assert_first(report, "some gradients not reduced", 0, "gradients", ["a.bias"], 6)
 
+    def test_a_gradient_that_nobody_reduced_behind_statistics_that_drift(self):
+        report = self.planted("skipped-late")
+        self.assert_first(report, "some gradients not reduced", 2, "gradients", ["a.bias"], 6)
+        other, = report["independent"]
+        self.assertEqual((other["name"], other["step"], other["kind"]),
+                         ("running statistics drift apart", 1, BUFFERS))
+        self.assertIn("SyncBatchNorm", other["advice"])
+        self.assertNotIn(BUFFERS, [kind for _, kind in self.others(report)])
+
     def test_a_step_that_one_rank_skips(self):
         report = self.planted("no-step")
         self.assert_first(report, "the optimizer skipped a step on some ranks", 2, "gradients",

@@ -93,11 +93,11 @@ class ByPlacement(Parallel):
             self.assertGreater(self.items(report)["activations"], 0)
 
     def test_other_data_on_a_rank_of_a_pair(self):
-        for ranks, of in ((2, 6), (4, 8)):
+        for ranks in (2, 4):
             report = self.planted("data", ranks=ranks)
             first = report["first"]
             self.assertEqual((report["cause"]["name"], first["step"], first["kind"], first["of"]),
-                             (OUTSIDE, 1, "activations", of))
+                             (OUTSIDE, 1, "activations", 6))
             self.assertRegex(first["names"][0], r"^enters 0\.up \(tensor_parallel\.py:\d+\)$")
             self.assertIn("read other data", report["cause"]["evidence"])
             shown = self.tool("inspect", f"run/rank-{first['rank']}", "--op", str(first["op"]))
