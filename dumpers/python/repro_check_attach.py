@@ -158,6 +158,7 @@ def guarded(function):
         finally:
             hooks.release()
 
+    call._torchdynamo_disable = True  # no compiler looks into it, nor says that it cannot
     return call
 
 

@@ -16,8 +16,21 @@ def on_compiler(module):
         with unseen(), callbacks:
             yield
 
+    _skip_hooks()
     watch(module.CompilationCallbackHandler, "install_callbacks", None,
           lambda _token, callbacks, *_args, **_kwargs: Instead((around(callbacks),)))
+
+
+def _skip_hooks():
+    """Has no hook compiled where compiled code calls one, nor what it calls."""
+    import torch
+
+    frames, code = torch._C._dynamo.eval_frame, guarded(_skip_hooks).__code__
+    if hasattr(frames, "set_code_exec_strategy"):
+        skip = frames._FrameAction.SKIP
+        frames.set_code_exec_strategy(code, frames._FrameExecStrategy(skip, skip))
+    else:
+        frames.skip_code(code)
 
 
 def on_guards(module):

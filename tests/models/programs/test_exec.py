@@ -437,6 +437,33 @@ class Training(Exec):
         self.python("B", file)
         self.assertIn(f"time.time (in 2 forked processes, first at program.py:{at})", self.tool("diff", "A", "B").stdout)
 
+    @unittest.skipUnless(hasattr(torch, "compiler"), "this PyTorch compiles no optimizer")
+    def test_a_compiled_step_of_an_optimizer(self):
+        file = self.program("""
+            import torch
+            torch.manual_seed(0)
+            model = torch.nn.Linear(4, 4)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+            @torch.compile(backend="eager")
+            def step():
+                optimizer.step()
+            for _ in range(3):
+                optimizer.zero_grad()
+                loss = model(torch.ones(2, 4)).square().mean()
+                loss.backward()
+                step()
+                print(loss.item())
+            """)
+        bare = subprocess.run([sys.executable, str(file)], env=CLEAN, check=True, capture_output=True, text=True)
+        recorded = self.python("A", file)
+        self.assertEqual(recorded.stdout, bare.stdout)
+        # The compiler says nothing that it does not say of the program alone.
+        self.assertEqual(recorded.stderr.count("Warning"), bare.stderr.count("Warning"), recorded.stderr)
+        self.assertNotIn("repro_check_", recorded.stderr)
+        operators = [r["operator"] for r in self.records("A")]
+        self.assertEqual(operators.count("repro_check::optimizer_step"), 3)
+
     def test_a_compiled_region_is_one_record(self):
         file = self.program("""
             import sys
