@@ -27,6 +27,9 @@ inline constexpr std::string_view kStepRecord = "repro_check::optimizer_step";
 inline constexpr std::string_view kBatchRecord = "repro_check::batch";
 /// What a program saves, or makes numbers of Python of, where no operator has written or read it.
 inline constexpr std::string_view kReadRecord = "repro_check::read";
+/// What a program has written with no operator (`Tensor.apply_`): later readers of the memory have
+/// it from there.
+inline constexpr std::string_view kWrittenRecord = "repro_check::written";
 /// What one of several replicas has when the first forward pass of a step begins: `input[0]`,
 /// `param.NAME`, `buffer.NAME`.
 inline constexpr std::string_view kReplicaRecord = "repro_check::replica";

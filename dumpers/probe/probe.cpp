@@ -50,10 +50,6 @@
 namespace repro_check::probe {
 namespace {
 
-/// What a program has written with no operator (`Tensor.apply_`): later readers of the memory have
-/// it from there.
-constexpr const char* kWrittenRecord = "repro_check::written";
-
 /// Whether there is a recording, of a process that this one was forked from.
 bool is_forked_child();
 class Recording;
@@ -673,7 +669,7 @@ void repro_check_written(void* tensor) {
   if (c10::impl::tls_is_dispatch_key_excluded(capture::kCaptureKey)) return;
   when_active([&](capture::Capture& capture) {
     const at::Tensor written = borrowed(tensor);
-    capture.record_values(std::string(kWrittenRecord), {{"tensor", written}}, {}, {written});
+    capture.record_values(std::string(core::kWrittenRecord), {{"tensor", written}}, {}, {written});
   });
 }
 
