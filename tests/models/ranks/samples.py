@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data import DataLoader, Dataset, DistributedSampler, IterableDataset, get_worker_info
+from torch.utils.data import DataLoader, Dataset, DistributedSampler, IterableDataset, Subset, get_worker_info
 
 parser = argparse.ArgumentParser()
 parser.add_argument("situation")
@@ -44,6 +44,19 @@ class Stream(IterableDataset):
             yield torch.full((4,), float(index))
 
 
+class Epochs(Stream):
+    """Another order in each epoch that it is told of."""
+    epoch = 0
+
+    def __iter__(self):
+        for index in torch.randperm(SAMPLES, generator=torch.Generator().manual_seed(self.epoch)):
+            yield torch.full((4,), float(index))
+
+
+KEPT = Epochs()
+LOADER = DataLoader(KEPT, batch_size=4, num_workers=FLAGS.workers, persistent_workers=FLAGS.workers > 0)
+
+
 def loader_of(epoch):
     options = {"batch_size": 4, "num_workers": FLAGS.workers}
     if FLAGS.situation in ("stream", "split"):
@@ -53,6 +66,12 @@ def loader_of(epoch):
         if FLAGS.situation in ("set-epoch", "padded"):
             sampler.set_epoch(epoch)
         return DataLoader(sampler.dataset, sampler=sampler, **options)
+    if FLAGS.situation.startswith("subset-"):  # of twice as many
+        begin = int(FLAGS.situation.rpartition("-")[2])
+        return DataLoader(Subset(Numbered(), range(begin, begin + SAMPLES // 2)), shuffle=True, **options)
+    if FLAGS.situation in ("told", "untold"):  # the epoch
+        KEPT.epoch = epoch if FLAGS.situation == "told" else 0
+        return LOADER
     if FLAGS.situation == "generator":
         return DataLoader(Numbered(), shuffle=True, generator=torch.Generator().manual_seed(7 + epoch), **options)
     if FLAGS.situation == "frozen":
@@ -70,7 +89,7 @@ def main():
         torch.manual_seed(dist.get_rank())
         model = DistributedDataParallel(model)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
-    kept = None if FLAGS.situation in ("generator", "frozen", "padded", "set-epoch") else loader_of(0)
+    kept = None if FLAGS.situation in ("generator", "frozen", "padded", "set-epoch", "told", "untold") else loader_of(0)
     for epoch in range(2):
         loader = kept
         if loader is None:

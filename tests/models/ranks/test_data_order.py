@@ -106,6 +106,22 @@ class TwoRuns(DataOrder):
         text = " ".join(self.tool("diff", "A", "B").stdout.split())
         self.assertRegex(text, r"data .*the same samples in another order from step 8 on \(epoch 1, batch 0\)")
 
+    def test_another_subset(self):
+        loader = self.compared(["subset-0", "--seed", "1"], ["subset-16", "--seed", "1"])
+        self.assertEqual((loader["verdict"], loader["step"]), ("other", 0), loader)
+        self.assertTrue(loader["what"].startswith("other samples from step 0 on"), loader)
+
+    def test_an_epoch_that_repeats(self):
+        loader = self.compared(["told", "--seed", "1"], ["untold", "--seed", "1"])
+        self.assertEqual((loader["verdict"], loader["step"], loader["epoch"]), ("contents", 8, 1), loader)
+        self.assertEqual(loader["what"], "epoch 1 of the candidate is epoch 0 once more, from step 8 on")
+        self.assertTrue(loader["mend"].startswith("set_epoch() was not called"), loader)
+
+    def test_an_epoch_that_does_not_reach_the_workers(self):
+        loader = self.compared(["told", "--seed", "1"], ["told", "--seed", "1", "--workers", "1"])
+        self.assertEqual(loader["what"], "epoch 1 of the candidate is epoch 0 once more, from step 8 on")
+        self.assertIn("did not reach the workers", loader["mend"])
+
     def test_a_run_whose_order_is_frozen(self):
         self.assert_equal(self.compared(["frozen", "--seed", "1"], ["frozen", "--seed", "1"]))
         self.assertTrue(any(each.startswith("same order in every epoch: ") for each in self.report["warnings"]))
