@@ -958,12 +958,17 @@ class Capture::OutputVisitor {
     order_.role = core::TensorRole::kOutput;
     order_.excluded = frame.excluded;
     order_.keep_bytes = frame.keep_bytes;
-    order_.reads = !frame.plan->view && frame.plan->effect != StorageEffect::kMetadata;
-    order_.filled_next = frame.filled || capture.gives_later(*frame.plan) || packs_unwritten(frame);
+    // What another shape or storage shows was there before, or is nobody's yet.
+    order_.reads = !frame.plan->view && frame.plan->effect != StorageEffect::kMetadata &&
+                   frame.plan->effect != StorageEffect::kResize;
+    filled_later_ = frame.filled || capture.gives_later(*frame.plan) || packs_unwritten(frame);
     order_.first_inner = frame.first_inner;
   }
 
-  void set_result(const ResultPlan& result) { result_ = &result; }
+  void set_result(const ResultPlan& result) {
+    result_ = &result;
+    order_.filled_next = filled_later_ || result.partial;
+  }
 
   std::uint32_t operator()(const at::Tensor& tensor, const std::string& slot) {
     if (!tensor.defined()) return add(tensor, slot);
@@ -985,6 +990,7 @@ class Capture::OutputVisitor {
 
   /// Arguments that were written and are not among the results.
   void add_written() {
+    order_.filled_next = filled_later_;
     if (frame_.plan->effect == StorageEffect::kMetadata) return;
     for (const WrittenArgument& written : frame_.written) {
       if (std::find(seen_.begin(), seen_.end(), written.tensor.unsafeGetTensorImpl()) ==
@@ -1042,8 +1048,7 @@ class Capture::OutputVisitor {
     entry.written_by(own_index());
     if (frame_.plan->effect == StorageEffect::kFresh && !frame_.filled) {
       entry.mark_uninitialised(*storage.unsafeGetStorageImpl());
-      // What a kernel allocates for itself it may also write without an operator.
-      entry.follows_writes = frame_.record.depth == 0;
+      entry.follows_writes = capture_.follows_writes(frame_);
     }
     return true;
   }
@@ -1052,6 +1057,7 @@ class Capture::OutputVisitor {
   Frame& frame_;
   const ResultPlan* result_ = nullptr;
   bool shows_given_ = false;
+  bool filled_later_ = false;  ///< results are written without an operator, after the call
   RecordingOrder order_;
   std::vector<const c10::TensorImpl*> seen_;
 };
@@ -1298,9 +1304,14 @@ void Capture::apply_writes(Frame& frame) {
       StorageEntry& entry = tensors_.storages().find(storage);
       if (strided && effect == StorageEffect::kOrdinary) {
         entry.written_by(index, written.tensor, written.picked ? &*written.picked : nullptr);
-      } else {
-        entry.written_by(index);
+        return;
       }
+      if (effect == StorageEffect::kResize) {
+        entry.grow(index, *storage.unsafeGetStorageImpl(), written.bytes_before);
+        entry.follows_writes = follows_writes(frame);
+        return;
+      }
+      entry.written_by(index);
       if (effect != StorageEffect::kOrdinary) {
         entry.mark_uninitialised(*storage.unsafeGetStorageImpl());
       }

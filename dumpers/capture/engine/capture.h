@@ -310,6 +310,12 @@ class Capture : core::Pinned {
   void apply_writes(Frame& frame);
   /// Finds what an operator has written although its schema does not say so.
   void note_undeclared_writes(Frame& frame);
+  /// Whether memory that the call hands out is unwritten until operators have written all of it.
+  /// What a kernel allocates for itself it may also write without an operator; of a program whoever
+  /// reads it tells.
+  [[nodiscard]] bool follows_writes(const Frame& frame) const {
+    return frame.record.depth == 0 || options_.unseen_writes;
+  }
   /// @param shown  the first result of an operator that shows what it wrote
   void note_shown(const at::Tensor& shown, const Frame& frame);
   void append(std::unique_ptr<Frame> frame);

@@ -166,6 +166,15 @@ std::string name_of(const c10::FunctionSchema& schema, std::size_t place) {
                                            : std::string(core::word_at(known->second, place));
 }
 
+/// Results that are work memory for the backward pass, of which kernels fill what that reads.
+constexpr std::array<std::pair<std::string_view, std::size_t>, 1> kPartialResults{
+    {{"aten::_ctc_loss", 1}}};
+
+bool is_partial(const c10::FunctionSchema& schema, std::size_t place) {
+  return std::ranges::find(kPartialResults, std::pair(std::string_view(schema.name()), place)) !=
+         kPartialResults.end();
+}
+
 void add_arguments(const c10::FunctionSchema& schema, OperatorPlan& plan) {
   for (const c10::Argument& argument : schema.arguments()) {
     const bool written = is_written(argument);
@@ -179,7 +188,8 @@ void add_arguments(const c10::FunctionSchema& schema, OperatorPlan& plan) {
   for (const c10::Argument& result : schema.returns()) {
     plan.results.push_back({plan.is_launch ? result.name() : std::to_string(plan.results.size()),
                             result.alias_info() != nullptr,
-                            is_written(result)});
+                            is_written(result),
+                            is_partial(schema, plan.results.size())});
     plan.view = plan.results.back().aliases && !plan.written_arguments;
     plan.packs = plan.packs || !packed_class_name(*result.type()).empty();
   }

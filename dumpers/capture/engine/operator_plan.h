@@ -112,6 +112,7 @@ struct ResultPlan {
   std::string slot;      ///< `0`, `1`
   bool aliases = false;  ///< the schema ties it to an argument
   bool written = false;  ///< and says that the operator writes that argument
+  bool partial = false;  ///< its kernel leaves some of it unwritten
 };
 
 /// How dropout is turned off at one argument (determinism.md 3.3).

@@ -347,6 +347,20 @@ void StorageEntry::notice_memory(const c10::StorageImpl& storage) {
   if (grown) mark_uninitialised(storage);
 }
 
+void StorageEntry::grow(std::int64_t index,
+                        const c10::StorageImpl& storage,
+                        std::size_t bytes_before) {
+  ByteRanges kept;
+  if (uninitialised) {
+    kept = std::move(written);
+  } else if (bytes_before != 0) {
+    kept.add({{0, bytes_before}});
+  }
+  written_by(index);
+  mark_uninitialised(storage);
+  written = std::move(kept);
+}
+
 void StorageEntry::mark_uninitialised(const c10::StorageImpl& storage) {
   uninitialised = true;
   digests.clear();

@@ -161,6 +161,8 @@ struct StorageEntry {
   /// memory, or another size, and no operator wrote it (a storage that is resized, a `set_` beyond
   /// the end). What it has grown by is whatever the memory held before.
   void notice_memory(const c10::StorageImpl& storage);
+  /// Op `index` has given it more memory, and kept what it held: the rest is whatever was there.
+  void grow(std::int64_t index, const c10::StorageImpl& storage, std::size_t bytes_before);
   /// The content is whatever the memory held before.
   void mark_uninitialised(const c10::StorageImpl& storage);
   /// The content is that of somebody who was not seen.

@@ -486,7 +486,8 @@ void TensorRecorder::add_strided(const at::Tensor& tensor,
     entry.fingerprint.reset();
     // What is quantised none but operators can fill, and those of a kernel nobody saw.
     const bool seen = tensor.is_quantized() && entry.follows_writes;
-    if (order.reads && order.role == core::TensorRole::kInput && !seen) entry.take_as_written();
+    const bool reads = order.reads && order.role == core::TensorRole::kInput;
+    if (reads && !seen && entry.is_uninitialised(tensor)) entry.take_as_written();
   }
   if (!order.hands_out && tensor.numel() > 0 && entry.is_uninitialised(tensor)) {
     record.state = core::ContentState::kUninitialised;
