@@ -109,6 +109,7 @@ _WATCHED = {
     "torch.distributed.tensor._api": ("ranks", "on_dtensor"),
     "torch.distributed._tensor.api": ("ranks", "on_dtensor"),
     "torch.distributed.fsdp.fully_sharded_data_parallel": ("ranks", "on_fsdp"),
+    "torch.distributed.checkpoint.state_dict_saver": ("checkpoints", "on_saver"),
     "torch.distributed.pipelining.stage": ("ranks", "on_pipeline"),
     "torch.distributed.algorithms.join": ("ranks", "on_join"),
     "torch.distributed.algorithms.model_averaging.averagers": ("ranks", "on_averagers"),

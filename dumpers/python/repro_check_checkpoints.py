@@ -4,10 +4,11 @@ when it is restored, and when it is first used afterwards. Of the recording in r
 import os
 import struct
 import sys
+import threading
 import weakref
 from array import array
 
-from repro_check_attach import guarded, inside, is_tensor, leaf, tell, unseen
+from repro_check_attach import attached, guarded, inside, is_tensor, leaf, tell, unseen, watch, within
 from repro_check_optimizers import grad_scaler
 
 _RECORD = "repro_check::checkpoint_"
@@ -121,6 +122,12 @@ def _packed(value):
     return None
 
 
+def on_saver(module):
+    checkpoints = getattr(attached(), "checkpoints", None)
+    if checkpoints is not None and hasattr(module, "async_save"):
+        checkpoints.watch_async(module)
+
+
 class Checkpoints:
     def __init__(self, recording):
         self.recording = recording
@@ -133,6 +140,7 @@ class Checkpoints:
         self.iterator = None  # a weak reference to the one that handed out a batch last
         self.awaited = set()  # whose next time is recorded: forward, backward, step
         self.restoring = True  # until the first step behind a load
+        self.writing = 0  # checkpoints that threads write while the program goes on
         for watch in (self._watch_files, self._watch_objects, self._watch_generators):
             guarded(watch)()
 
@@ -308,8 +316,54 @@ class Checkpoints:
         return bool(inside("", obj, lambda _name, value, _depth:
                            [value] if is_tensor(value) or hasattr(value, "state_dict") else None))
 
+    def watch_async(self, module):
+        """Of PyTorch's distributed checkpoints, which copy a state at once, and write it while the program goes on."""
+
+        def begin(state_dict, *_args, **_kwargs):
+            if attached() is None:
+                return None
+            guarded(self.on_async_save)(state_dict)
+            self.writing += 1
+            return True
+
+        def end(_token, result, *_args, **_kwargs):
+            guarded(self._watch_writing)(result)
+
+        def leave(_token, error):
+            if error is not None:
+                self.writing -= 1
+
+        watch(module, "async_save", begin, end, leave)
+        within(module, "save", lambda *_args, **_kwargs: self._unread_thread() if self._is_writer() else None)
+
+    def _unread_thread(self):
+        self.recording.thread.unread = True  # it is no part of the training, and ends whenever it does
+        return unseen()
+
+    def _is_writer(self):
+        return self.writing and threading.current_thread() is not threading.main_thread()
+
+    def on_async_save(self, state):
+        for _, value in self.leaves("saved", state):  # each is written by itself
+            self.record("saved", lambda value=value: [("saved", value)])
+        self._saved()
+
+    def _watch_writing(self, response):
+        """What threads save until then was saved when it was copied."""
+        future = getattr(response, "upload_completion", response)
+
+        def written(_future):
+            self.writing -= 1
+
+        future.add_done_callback(written)
+
     def on_save(self, obj):
+        if self._is_writer():
+            return
         self.record("saved", lambda: self.leaves("saved", obj))
+        self._saved()
+
+    def _saved(self):
         self.record("at_save", lambda: self._weights() + self._generator_leaves() +
                     self._optimizers() + self._schedule())
         with unseen():
