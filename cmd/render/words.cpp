@@ -393,7 +393,13 @@ std::vector<const OpDivergence*> every_divergence(const Report& report) {
   return all;
 }
 
-Line op_line(const OpDivergence& op) { return op_line(shown_index(op), shown_record(op)); }
+std::string_view index_owner(const OpDivergence& op) noexcept {
+  return op.baseline_index ? "" : "candidate ";
+}
+
+Line op_line(const OpDivergence& op) {
+  return Line(std::string(index_owner(op))).put(op_line(shown_index(op), shown_record(op)));
+}
 
 Line op_line(std::uint64_t index, const core::OpRecord& record) {
   Line line(fmt::format("op {} ", index));

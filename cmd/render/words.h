@@ -30,6 +30,9 @@ std::string operator_in_module(const OpDivergence& op);
 /// The first divergence and the further ones, in trace order. Borrowed.
 std::vector<const OpDivergence*> every_divergence(const Report& report);
 
+/// What stands before an op index that is not the baseline's: `candidate `.
+std::string_view index_owner(const OpDivergence& op) noexcept;
+
 /// `op 41 aten::addmm (encoder.layers.3.linear1, model.py:123)`, in colours.
 Line op_line(const OpDivergence& op);
 Line op_line(std::uint64_t index, const core::OpRecord& record);

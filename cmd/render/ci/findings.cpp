@@ -337,7 +337,8 @@ class Collector {
     Finding& finding =
         add(rule_of(op), Subject::kOperator, fmt::format("{}, {}", op_amount(op), reason_text(op)));
     finding.op = &op;
-    finding.detail = fmt::format("op {}, {}\n", shown_index(op), op.cause.evidence);
+    finding.detail =
+        fmt::format("{}op {}, {}\n", index_owner(op), shown_index(op), op.cause.evidence);
     if (!op.cause.advice.empty()) finding.detail += op.cause.advice + "\n";
     // What was given differently is a cause, wherever the comparator draws the line.
     const bool is_given = !differing_source(op).empty();

@@ -71,7 +71,7 @@ std::string operator_table(const CiReport& view) {
       if (!is_row || finding.consequence != consequence || ++total > kMostRows) continue;
       const core::OpRecord& record = shown_record(*finding.op);
       const SourcePlace place = view.place_of(finding);
-      rows.push_back({fmt::format("{}", shown_index(*finding.op)),
+      rows.push_back({fmt::format("{}{}", index_owner(*finding.op), shown_index(*finding.op)),
                       cell(operator_text(record)),
                       cell(module_of(record)),
                       cell(place.is_call ? fmt::format("{}:{}", place.file, place.line) : ""),

@@ -173,7 +173,7 @@ std::string operators(const Report& report) {
   const std::string rows = joined(listed, "", [](const OpDivergence* op) {
     const core::OpRecord& record = shown_record(*op);
     const auto* output = leading_output(*op);
-    return html_row({fmt::format("{}", shown_index(*op)),
+    return html_row({fmt::format("{}{}", index_owner(*op), shown_index(*op)),
                      std::string(word_of(op->relation)),
                      operator_text(record),
                      core::place_of(record.site.get()),
