@@ -163,8 +163,12 @@ void check_coverage(const Coverage& c, std::uint64_t matched) {
     std::uint64_t whole;
   };
   for (const auto& [of, parts, whole] :
-       {Sum{"baseline operators", matched + c.missing_in_candidate, c.baseline_ops},
-        Sum{"candidate operators", matched + c.missing_in_baseline, c.candidate_ops},
+       {Sum{"baseline operators",
+            matched + c.missing_in_candidate + c.replaced_baseline,
+            c.baseline_ops},
+        Sum{"candidate operators",
+            matched + c.missing_in_baseline + c.replaced_candidate,
+            c.candidate_ops},
         Sum{"compared", c.equal + c.within_policy + c.diverged + c.mismatched, c.compared},
         Sum{"matched", c.compared + c.skipped + c.not_judged, matched},
         Sum{"not fine", c.origins + c.propagated, c.diverged + c.mismatched},
@@ -213,9 +217,31 @@ std::string nothing_compared(const VerdictInput& input, const Coverage& coverage
   return "no element of any output could be compared by value";
 }
 
+/// A fact of a call that the package for Python made of a function, and that went on from what the
+/// call before had left.
+constexpr std::string_view kStateOfCalls = "process.state";
+
+/// Whether two calls of one function part in what it keeps from call to call.
+bool goes_on_from_another_call(const Report& report) {
+  const auto goes_on = [](const RunSummary& run) {
+    return core::environment_fact(run.manifest, kStateOfCalls) != nullptr;
+  };
+  if (!std::ranges::all_of(report.runs, goes_on) || !report.first_divergence) return false;
+  const auto is_kept = [](const TensorComparison& input) {
+    return input.baseline.requires_grad && input.baseline.producer < 0 &&
+           input.candidate.producer < 0;
+  };
+  return report.kind == DivergenceKind::kWeights ||
+         std::ranges::any_of(report.first_divergence->inputs, is_kept);
+}
+
 std::string mend_for(const VerdictInput& input, const Report& report) {
   const Coverage& coverage = report.coverage;
   switch (report.status) {
+    case Status::kDiverged:
+      if (!goes_on_from_another_call(report)) return {};
+      return "each call goes on from what the one before has left: compare(f, state=(model, "
+             "optimizer)) puts that back between calls";
     case Status::kDamaged:
       return "record again and check the disk; this is not a divergence";
     case Status::kNotComparable:
@@ -439,7 +465,8 @@ class Comparison {
     pairing_options_->baseline.from = point.summary.baseline_op;
     pairing_options_->candidate.from = point.summary.candidate_op;
     pairing_options_->candidate.steps_before = point.steps_before;
-    report_.resume = std::move(point.summary);
+    report_.resume = point.summary;
+    met_ = std::move(point);
     return true;
   }
 
@@ -538,6 +565,59 @@ class Comparison {
     });
   }
 
+  /// What one run alone does behind the last step, as to evaluate what it has trained, has nothing
+  /// to do with what was restored.
+  void set_aside_last_calls() {
+    if (met_->steps == 0 || met_->goes_on) return;
+    std::set<std::uint32_t> moved_here;
+    std::set<std::uint32_t> moved_there;
+    for (const OpPair& pair : pairing_.moved) {
+      moved_here.insert(pair.baseline);
+      moved_there.insert(pair.candidate);
+    }
+    const auto is_alone = [&](bool here) {
+      return [this, here, &moved = here ? moved_here : moved_there](std::uint32_t op) {
+        const Ops& counterparts = here ? pairing_.candidate_of : pairing_.baseline_of;
+        return counterparts[op] == kUnmatched && !moved.contains(op) && is_behind(op, here);
+      };
+    };
+    Ops& ours = pairing_.baseline.completion;
+    Ops& theirs = pairing_.candidate.completion;
+    const bool here = std::ranges::any_of(ours, is_alone(true));
+    if (here && std::ranges::any_of(theirs, is_alone(false))) return;
+    const std::uint64_t count =
+        here ? std::erase_if(ours, is_alone(true)) : std::erase_if(theirs, is_alone(false));
+    if (count == 0) return;
+    left_out_.push_back(fmt::format("{} of the {} left out: they are behind the last step",
+                                    counted(count, "operator"),
+                                    here ? "baseline" : "candidate"));
+  }
+
+  /// Whether a record is behind the last step that both runs have made.
+  [[nodiscard]] bool is_behind(std::uint64_t op, bool of_baseline) const {
+    const std::uint32_t step = (of_baseline ? baseline_ : candidate_).op_head(op).step;
+    return (of_baseline ? step : step + met_->steps_before) >= met_->steps;
+  }
+
+  /// Of runs of which one makes more steps, what is behind the last that both have made.
+  void leave_out_further_steps(PairingOptions& options) {
+    if (!met_ || !met_->goes_on) return;
+    for (const bool here : {true, false}) {
+      std::vector<std::uint64_t> further;
+      const std::uint64_t first = here ? report_.resume->baseline_op : report_.resume->candidate_op;
+      for (std::uint64_t op = first; op < (here ? baseline_ : candidate_).op_count(); ++op) {
+        if (is_behind(op, here)) further.push_back(op);
+      }
+      if (further.empty()) continue;
+      left_out_.push_back(
+          fmt::format("{} of the {} left out: they are behind step {}, the last that both made",
+                      counted(further.size(), "operator"),
+                      here ? "baseline" : "candidate",
+                      met_->steps - 1));
+      add_sorted(further, (here ? options.baseline : options.candidate).without);
+    }
+  }
+
   /// Of the resumed run. Where nobody counts its steps, as without an optimizer of PyTorch, each
   /// has a loss; where there is none either, nothing is of the first.
   [[nodiscard]] std::uint64_t end_of_first_step() const {
@@ -618,9 +698,14 @@ class Comparison {
 
   void look_for_renames(PairingOptions& options) {
     // Whoever brings a map, or wants places alone, says himself what belongs together.
-    if (options_.spec.resume || !options_.spec.map.entries.empty() ||
-        options.mode != configs::AlignMode::kKeyed)
+    if (met_) {
+      damage_in([&] {  // pairing will say so
+        renames_ = rename_roots(baseline_, candidate_, *met_);
+        options.renames = &renames_;
+      });
       return;
+    }
+    if (!options_.spec.map.entries.empty() || options.mode != configs::AlignMode::kKeyed) return;
     damage_in([&] {  // pairing will say so
       renames_ = find_renames(baseline_, candidate_, options);
       options.renames = &renames_;
@@ -658,6 +743,7 @@ class Comparison {
       pairing_options.candidate.only = &worlds_->candidate;
     }
     leave_out(pairing_options);
+    damage_in([&] { leave_out_further_steps(pairing_options); });  // pairing will say so
     look_for_renames(pairing_options);
     if (!options_.spec.resume) {  // else they are of the first step of each
       report_.named_tensors = differing_named_tensors(baseline_.manifest(),
@@ -672,7 +758,10 @@ class Comparison {
       if (options_.spec.order == configs::OperatorOrder::kRelaxed) {
         pair_moved(baseline_, candidate_, pairing_);
       }
-      if (report_.resume) set_aside_first_calls();
+      if (report_.resume) {
+        set_aside_first_calls();
+        set_aside_last_calls();
+      }
       if (options_.paired) options_.paired(pairing_.candidate_of);
     });
     if (damage) {
@@ -691,7 +780,7 @@ class Comparison {
     report_.alignment.reordered = pairing_.moved.size();
     report_.alignment.left_out_baseline = pairing_.baseline.nested_left_out;
     report_.alignment.left_out_candidate = pairing_.candidate.nested_left_out;
-    append(rename_notes(renames_), report_.warnings);
+    if (!met_) append(rename_notes(renames_), report_.warnings);
     note_frozen();
     append(left_out_, report_.warnings);
     report_.name_map = map_use(options_.spec.map, pairing_, renamed_tensors);
@@ -734,6 +823,7 @@ class Comparison {
   const CommonOfWorlds* worlds_;
   TensorJudge judge_{baseline_, candidate_, options_};
   std::optional<PairingOptions> pairing_options_;
+  std::optional<ResumePoint> met_;  ///< of a run that resumed
   ModuleRenames renames_;
   DataOrder baseline_data_;
   DataOrder candidate_data_;

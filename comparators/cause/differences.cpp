@@ -332,10 +332,12 @@ std::vector<Suspect> suspects_of(const core::RunManifest& baseline,
     (is_symptom(difference.pointer) ? symptoms : suspects).push_back(std::move(suspect));
   }
   if (suspects.empty()) suspects = std::move(symptoms);
+  // Another release may explain all others, and is never among those that are not shown.
   std::ranges::stable_sort(suspects, {}, [](const Suspect& suspect) {
     constexpr std::array kOrder{
         DifferenceGroup::kThreads, DifferenceGroup::kSettings, DifferenceGroup::kEnvironment};
-    return std::ranges::find(kOrder, suspect.group) - kOrder.begin();
+    const auto place = std::ranges::find(kOrder, suspect.group) - kOrder.begin();
+    return suspect.name == "libtorch.version" ? -1 : place;
   });
   return suspects;
 }

@@ -765,6 +765,9 @@ struct Coverage {
   std::uint64_t mismatched = 0;
   std::uint64_t missing_in_baseline = 0;
   std::uint64_t missing_in_candidate = 0;
+  /// Of two releases of LibTorch, what each ran in the place of the other's, with equal results.
+  std::uint64_t replaced_baseline = 0;
+  std::uint64_t replaced_candidate = 0;
   std::uint64_t skipped = 0;        ///< no output content on either side (uninitialised, excluded)
   std::uint64_t not_judged = 0;     ///< content missing where the policy needs it
   std::uint64_t outputs = 0;        ///< output tensors of matched operators

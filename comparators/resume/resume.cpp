@@ -640,8 +640,52 @@ Restore find_restore(const Story& here, const Story& there) {
 }
 
 ResumePoint refused(std::string obstacle, std::string mend) {
-  return {{}, 0, std::move(obstacle), std::move(mend)};
+  ResumePoint point;
+  point.obstacle = std::move(obstacle);
+  point.mend = std::move(mend);
+  return point;
 }
+
+/// Steps of optimizers that a run has made; 0 where nobody counted.
+std::uint32_t steps_of(const core::DumpSource& dump) {
+  std::uint32_t steps = 0;
+  for (std::uint64_t op = 0; op < dump.op_count(); ++op) {
+    const core::OpRecord head = dump.op_head(op);
+    if (head.op->name == core::kStepRecord) steps = std::max(steps, head.step + 1);
+  }
+  return steps;
+}
+
+/// `CrossEntropyLoss` of `CrossEntropyLoss#5.weight`, and where the number stands; empty of a
+/// module that is no root with one.
+struct RootName {
+  std::string_view whole;  ///< with its number
+  std::string_view kind;
+};
+
+RootName root_in(std::string_view path) {
+  const std::string_view whole = path.substr(0, path.find('.'));
+  return {whole, whole.substr(0, whole.find('#'))};
+}
+
+/// The roots of one run from an op index on.
+struct RootModules {
+  std::map<std::string, std::vector<std::string>, std::less<>> by_kind;  ///< as they came
+  std::set<std::string, std::less<>> paths;  ///< of them and of what is below them
+
+  RootModules(const core::DumpSource& dump, std::uint64_t from) {
+    std::set<std::string, std::less<>> known;
+    for (std::uint64_t op = from; op < dump.op_count(); ++op) {
+      const core::OpRecord head = dump.op_head(op);
+      const std::string_view path = module_of(head);
+      if (path.empty() || paths.contains(path)) continue;
+      paths.emplace(path);
+      const RootName root = root_in(path);
+      if (!known.emplace(root.whole).second) continue;
+      by_kind[std::string(root.kind)].emplace_back(root.whole);
+    }
+  }
+};
 
 }  // namespace
 
@@ -693,8 +737,37 @@ ResumePoint find_resume(const core::DumpSource& baseline, const core::DumpSource
   summary.baseline_op = first->op;
   summary.candidate_op = use->op;
   point.steps_before = first->step - use->step;
+  const std::uint32_t here_made = steps_of(baseline);
+  const std::uint32_t there_made = steps_of(candidate);
+  if (here_made != 0 && there_made != 0) {
+    const std::uint32_t there_counted = there_made + point.steps_before;
+    point.steps = std::min(here_made, there_counted);
+    point.goes_on = here_made != there_counted;
+  }
   summary.states = StateJudge(side_of(here, *saved, *first), side_of(there, *loaded, *use)).run();
   return point;
+}
+
+ModuleRenames rename_roots(const core::DumpSource& baseline,
+                           const core::DumpSource& candidate,
+                           const ResumePoint& point) {
+  const RootModules here(baseline, point.summary.baseline_op);
+  const RootModules there(candidate, point.summary.candidate_op);
+  std::map<std::string, std::string, std::less<>> names;
+  for (const auto& [kind, roots] : there.by_kind) {
+    const auto others = here.by_kind.find(kind);
+    if (others == here.by_kind.end()) continue;
+    const std::size_t both = std::min(roots.size(), others->second.size());
+    for (std::size_t i = 0; i < both; ++i) names[roots[i]] = others->second[i];
+  }
+  ModuleRenames renames;
+  for (const std::string& path : there.paths) {
+    const std::string_view root = root_in(path).whole;
+    const auto name = names.find(root);
+    if (name == names.end() || name->second == root) continue;
+    renames.emplace(path, name->second + path.substr(root.size()));
+  }
+  return renames;
 }
 
 }  // namespace repro_check::comparators

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "comparators/align/names.h"
 #include "comparators/report/report.h"
 #include "core/trace/dump.h"
 
@@ -13,7 +14,12 @@ namespace repro_check::comparators {
 struct ResumePoint {
   ResumeSummary summary;
   std::uint32_t steps_before =
-      0;                 ///< by which the steps of the candidate are counted on, modulo 2^32
+      0;  ///< by which the steps of the candidate are counted on, modulo 2^32
+  /// That both have made, as the baseline counts them; 0 where nobody counted.
+  std::uint32_t steps = 0;
+  /// Whether one of them made more: what comes behind the last that both have is compared with
+  /// nothing.
+  bool goes_on = false;
   std::string obstacle;  ///< why the two cannot be held against each other; empty = they can
   std::string mend;
 };
@@ -23,5 +29,13 @@ struct ResumePoint {
 /// the records of core::kCheckpointRecords.
 /// @throws core::Error{kDumpDamaged}
 ResumePoint find_resume(const core::DumpSource& baseline, const core::DumpSource& candidate);
+
+/// Root modules have a number in the order in which a process calls them, and the resumed one does
+/// not begin where the other did: those of one class are paired by that order from where the two
+/// meet.
+/// @throws core::Error{kDumpDamaged}
+ModuleRenames rename_roots(const core::DumpSource& baseline,
+                           const core::DumpSource& candidate,
+                           const ResumePoint& point);
 
 }  // namespace repro_check::comparators

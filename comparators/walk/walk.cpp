@@ -24,8 +24,10 @@
 
 #include "comparators/cause/cause.h"
 #include "comparators/cause/hunks.h"
+#include "comparators/cause/replaced.h"
 #include "comparators/cause/spread.h"
 #include "comparators/judge/tensor_judge.h"
+#include "comparators/judge/unfilled.h"
 #include "comparators/measure/metrics.h"
 #include "comparators/measure/records.h"
 #include "comparators/report/compare_options.h"
@@ -968,6 +970,7 @@ class Walk {
     }
     if (!hunk.empty()) take_hunk(hunk);
     pace.finish();
+    note_replaced();
     ReturnedJudge(context_, evidence_).run();
     report_.draws = evidence_.rng.draws();
     report_.steps = steps_.finish();
@@ -991,7 +994,53 @@ class Walk {
     return free + (!report_.first_divergence && free < SIZE_MAX ? 1U : 0U);
   }
 
-  void take_hunk(const Hunk& hunk) {
+  /// Of two releases, the hunk without what the other one does by other operators.
+  Hunk without_replaced(const Hunk& hunk) {
+    if (!two_releases_ || take_replaced(hunk)) return two_releases_ ? Hunk{} : hunk;
+    Hunk rest;
+    rest.before = hunk.before;
+    rest.rejoined = hunk.rejoined;
+    for (const Hunk& part : hunks_.split(hunk)) {
+      if (take_replaced(part)) continue;
+      rest.missing.insert(rest.missing.end(), part.missing.begin(), part.missing.end());
+      rest.extra.insert(rest.extra.end(), part.extra.begin(), part.extra.end());
+    }
+    return rest;
+  }
+
+  bool take_replaced(const Hunk& hunk) {
+    bool is_equal = false;
+    const auto damage = damage_in(
+        [&] { is_equal = gave_equal_results(context_.baseline, context_.candidate, hunk); });
+    if (damage || !is_equal) return false;
+    Coverage& coverage = report_.coverage;
+    if (coverage.replaced_baseline + coverage.replaced_candidate == 0) {
+      first_replaced_ = replaced_text(context_.baseline, context_.candidate, hunk);
+    }
+    coverage.replaced_baseline += hunk.missing.size();
+    coverage.replaced_candidate += hunk.extra.size();
+    coverage.missing_in_candidate -= hunk.missing.size();
+    coverage.missing_in_baseline -= hunk.extra.size();
+    for (const std::uint32_t op : hunk.missing) {
+      modules_.see(context_.baseline.op_head(op), OpOutcome::kEqual);
+    }
+    return true;
+  }
+
+  void note_replaced() {
+    const Coverage& coverage = report_.coverage;
+    if (coverage.replaced_baseline + coverage.replaced_candidate == 0) return;
+    report_.warnings.push_back(
+        fmt::format("{} of the baseline stand in the place of {} of another release of LibTorch, "
+                    "with bit-equal inputs and outputs; first {}",
+                    counted(coverage.replaced_baseline, "operator"),
+                    coverage.replaced_candidate,
+                    first_replaced_));
+  }
+
+  void take_hunk(const Hunk& whole) {
+    const Hunk hunk = without_replaced(whole);
+    if (hunk.empty()) return;
     const std::optional<Decision> decision = decisions_.last();
     if (!report_.control_flow) report_.control_flow = hunks_.control_flow(hunk, decision);
     for (const std::uint32_t op : hunk.missing) take_alone(op, true);
@@ -1038,6 +1087,7 @@ class Walk {
     evidence_.rng.see(call);
     evidence_.see_gradients(call);
     judge_op(call, context_.options, context_.judge);
+    if (call.findings.fails()) unfilled_.settle(call);
     context_.observations.see(call);
     context_.observations.note_unwritten(call, evidence_);
     steps_.see(call);
@@ -1209,6 +1259,7 @@ class Walk {
   WalkContext context_;
   Report& report_ = context_.report;
   Evidence evidence_{context_.baseline, context_.candidate, context_.pairing, report_};
+  UnfilledInside unfilled_{context_.baseline, context_.candidate, context_.pairing};
   HunkJudge hunks_{evidence_};
   Taint taint_{evidence_};
   DecisionWatch decisions_;
@@ -1217,7 +1268,10 @@ class Walk {
   TrailKeeper trail_{context_.baseline, context_.candidate, context_.options.keep_trail};
   Occurrences occurrences_{context_.pairing};
   RankFirsts rank_firsts_{context_.pairing.baseline.ranks};
-  std::uint64_t alone_ = 0;  ///< operators without a counterpart that were read
+  bool two_releases_ =
+      are_of_two_releases(context_.baseline.manifest(), context_.candidate.manifest());
+  std::string first_replaced_;  ///< in words
+  std::uint64_t alone_ = 0;     ///< operators without a counterpart that were read
 };
 
 }  // namespace

@@ -366,7 +366,8 @@ void describe(auto f, Of<decltype(f), comparators::Coverage>& it) {
   f MEMBER(missing_in_baseline) MEMBER(missing_in_candidate) MEMBER(skipped) MEMBER(not_judged)
       MEMBER(tensors) MEMBER(outputs) MEMBER(metadata_only) MEMBER(ignored);
   f MEMBER(not_judged_tensors) MEMBER(elements) MEMBER(bytes) MEMBER(sliced)
-      SOMETIMES(fused_baseline) SOMETIMES(fused_candidate);
+      SOMETIMES(fused_baseline) SOMETIMES(fused_candidate) SOMETIMES(replaced_baseline)
+          SOMETIMES(replaced_candidate);
 }
 
 DESCRIBE(comparators::StepSeries,

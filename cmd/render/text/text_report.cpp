@@ -219,7 +219,8 @@ std::string_view side_name(bool is_baseline) { return is_baseline ? "baseline" :
 void add_missing(Page& page, const Report& report) {
   for (const bool in_candidate : {true, false}) {
     const auto* op = first_missing(report, in_candidate);
-    if (op != nullptr) page.add(side_name(in_candidate), op_line(*op));
+    if (op != nullptr)
+      page.add(side_name(in_candidate), op_line(shown_index(*op), shown_record(*op)));
   }
 }
 
@@ -233,7 +234,7 @@ void add_parting(Page& page, const Report& report) {
     const auto* op = first_missing(report, in_baseline);
     const bool is_at_hand = op != nullptr && shown_index(*op) == index;
     page.add(side_name(in_baseline),
-             is_at_hand     ? op_line(*op)
+             is_at_hand     ? op_line(index, shown_record(*op))
              : next.empty() ? Line("(end of the trace)")
                             : Line(fmt::format("op {} {}", index, next)));
   }
@@ -560,7 +561,7 @@ std::string first_bit_text(const Report& report) {
   const bool is_verdict =
       first && report.first_divergence && report.first_divergence->baseline_index == first;
   if (!first || is_verdict) return "";
-  return fmt::format("op {} is the first that is not bit-identical{}",
+  return fmt::format("op {} of the baseline is the first that is not bit-identical{}",
                      *first,
                      has_passed(report, *first) ? "; it passed" : "");
 }
@@ -658,7 +659,9 @@ void add_differences(Page& page, const Report& report, const Detail& detail) {
   for (const auto& [pointer, baseline, candidate, affects_numbers] : report.differences) {
     if (!detail.everything && !affects_numbers) continue;
     const std::string name = pointer == "threads.intra_op" ? "threads" : pointer;
-    texts.push_back(fmt::format("{} {} -> {}", name, baseline, candidate));
+    // Never among those that are left out.
+    const auto place = name == "libtorch.version" ? texts.begin() : texts.end();
+    texts.insert(place, fmt::format("{} {} -> {}", name, baseline, candidate));
   }
   const std::size_t shown = std::min(detail.items, texts.size());
   page.list("differ", texts, shown);

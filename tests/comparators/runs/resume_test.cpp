@@ -171,6 +171,66 @@ TEST_CASE("operators that a new process needs in its first step are set aside, n
   CHECK(second.first_divergence->candidate.step == 2);  // of the baseline's
 }
 
+/// One training, and one that resumed, each with a root module made anew in every step.
+struct Trainings {
+  Run whole{"whole"};
+  Run resumed{"resumed"};
+
+  Trainings() {
+    step(whole, 0, "CrossEntropyLoss");
+    whole.says("saved", {{"saved['i']", 7.0}}, 1).says("at_forward", {{"loader.position", 1.0}}, 1);
+    step(whole, 1, "CrossEntropyLoss#2");
+    step(whole, 2, "CrossEntropyLoss#3");
+    resumed.says("loaded", {{"loaded['i']", 7.0}}).says("at_forward", {{"loader.position", 1.0}});
+    step(resumed, 0, "CrossEntropyLoss");
+    step(resumed, 1, "CrossEntropyLoss#2");
+  }
+
+  static void step(Run& run, std::uint32_t step, const std::string& module) {
+    run.trace().op("aten::loss", {"x"}, {"y"}, {{"step", step}, {"module", module}});
+    run.trace().op(
+        "repro_check::optimizer_step", {}, {}, {{"scalars", {{"lr[0]", 0.5}}}, {"step", step}});
+  }
+
+  Report compare() {
+    CompareOptions options;
+    options.spec.resume = true;
+    return compare_traces(whole.trace(), resumed.trace(), options);
+  }
+};
+
+TEST_CASE("root modules are numbered from where the two runs meet") {
+  const Report report = Trainings().compare();
+  CHECK(report.status == Status::kReproducible);
+  CHECK(report.coverage.missing_in_baseline + report.coverage.missing_in_candidate == 0);
+}
+
+TEST_CASE("what one run alone does behind the last step is left out, and that is said") {
+  for (const bool of_whole : {true, false}) {
+    Trainings trainings;
+    (of_whole ? trainings.whole : trainings.resumed).runs("aten::evaluate", of_whole ? 3 : 2);
+    const Report report = trainings.compare();
+    CHECK(report.status == Status::kReproducible);
+    CHECK(mentions(report.warnings.back(), "1 operator"));
+  }
+  Trainings both;
+  both.whole.runs("aten::evaluate", 3);
+  both.resumed.runs("aten::test", 2);
+  CHECK(both.compare().status == Status::kDiverged);
+}
+
+TEST_CASE("of two runs of which one makes more steps those that both made are compared") {
+  Trainings longer;
+  Trainings::step(longer.whole, 3, "CrossEntropyLoss#4");
+  longer.resumed.runs("aten::evaluate", 2);
+  CHECK(longer.compare().status == Status::kReproducible);
+  Trainings other;
+  Trainings::step(other.resumed, 2, "CrossEntropyLoss#3");
+  CHECK(other.compare().status == Status::kReproducible);
+  other.resumed.trace().json()["ops"][4]["outputs"] = {"x"};  // of the last step in common
+  CHECK(other.compare().status == Status::kDiverged);
+}
+
 TEST_CASE("what was loaded must be what the baseline saved") {
   Told told;
   told.loaded["loaded['scale']"] = 3.0;

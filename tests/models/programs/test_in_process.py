@@ -190,6 +190,30 @@ class InProcess(unittest.TestCase):
         self.assert_untouched(raises)
         self.assertTrue(repro_check.compare(train).reproducible)
 
+    def test_a_step_that_trains_goes_on_without_a_state_and_that_is_said(self):
+        model = torch.nn.Linear(4, 2)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+
+        def step():
+            optimizer.zero_grad()
+            model(torch.ones(3, 4)).sum().backward()
+            optimizer.step()
+
+        outcome = repro_check.compare(step)
+        self.assertEqual(outcome.exit_code, 1)
+        self.assertIn("state=", outcome.reports[0]["verdict"]["mend"])
+        weight = torch.ones(3, requires_grad=True)
+
+        def by_hand():
+            (weight * weight).sum().backward()
+            with torch.no_grad():
+                weight.sub_(weight.grad)
+
+        self.assertIn("state=", repro_check.compare(by_hand).reports[0]["verdict"]["mend"])
+        self.assertTrue(repro_check.compare(by_hand, state=weight).reproducible)
+        self.assertIsNone(repro_check.compare(lambda: torch.tensor(list(os.urandom(8))).float().exp())
+                          .reports[0]["verdict"]["mend"])
+
     def test_what_is_no_state_is_refused(self):
         for state in (object(), torch.nn.LazyLinear(2)):
             with self.subTest(state=type(state).__name__), self.assertRaises((TypeError, ValueError)):
@@ -216,6 +240,20 @@ class InProcess(unittest.TestCase):
             with self.assertRaises(repro_check.ToolError) as raised:
                 repro_check.compare(differing(lambda calls: 0.25 if calls == 2 else 0), flags=flags)
             self.assertEqual(raised.exception.exit_code, 4)
+
+    def test_an_index_says_whose_it_is(self):
+        calls = []
+
+        def call():
+            calls.append(None)
+            made = (torch.ones(8) * 0.5).clone()
+            if len(calls) % 2 == 0:
+                made[0] = torch.nextafter(made[0], torch.tensor(1.0))
+            return (made + 0).sum()
+
+        shown = repro_check.compare(call, flags=["--policy", "ulp", "--ulp", "4"]).text
+        self.assertIn("candidate op 3 aten::select", shown.splitlines()[0])
+        self.assertIn("op 3 of the baseline", " ".join(shown.split()))
 
     def test_what_no_seed_pins_is_counted_in_the_block_alone(self):
         before = os.urandom, time.time, random._urandom

@@ -216,6 +216,70 @@ for step in range(start, 6):
         shown = self.resumed(0)
         self.assertRegex(shown, r"right: .*state of the optimizer, step count of the optimizer")
 
+    def test_a_loss_module_made_in_each_step_and_an_evaluation_of_one_run_alone(self):
+        (self.folder / "program.py").write_text("""
+import sys, torch
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 3))
+optimizer = torch.optim.AdamW(model.parameters(), 1e-2)
+x, y = torch.randn(64, 8), torch.randint(0, 3, (64,))
+first, last = 0, int(sys.argv[2]) if len(sys.argv) > 2 else 8
+if sys.argv[1] == "resume":
+    state = torch.load("half.pt")
+    model.load_state_dict(state["model"])
+    optimizer.load_state_dict(state["optimizer"])
+    first = state["step"]
+for step in range(first, last):
+    part = slice(step * 8, step * 8 + 8)
+    loss = torch.nn.CrossEntropyLoss()(model(x[part]), y[part])
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    if step == 3 and not first:
+        torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": 4}, "half.pt")
+if sys.argv[1] == "resume":
+    print(sum(parameter.double().sum() for parameter in model.parameters()).item())
+""")
+        self.resumed(0)
+        done = self.tool("exec", "--force", "--checkpoints", "-o", "resume", "--", sys.executable, "program.py",
+                         "resume", "6")
+        self.assertEqual(done.code, 0, done.stderr)
+        done = self.tool("diff", "--resume", "train", "resume", "--format", "json")
+        self.assertEqual(done.code, 0, done.stdout[:2000])
+        self.assertTrue(any("step 5" in warning for warning in json.loads(done.stdout)["warnings"]))
+
+    @unittest.skipIf(set_state_dict is None, "this PyTorch has no set_state_dict")
+    def test_a_checkpoint_that_a_thread_writes_while_the_training_goes_on(self):
+        (self.folder / "program.py").write_text("""
+import sys, time, torch
+import torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint import FileSystemWriter
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 1))
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+
+class Slow(FileSystemWriter):
+    def write_data(self, *args, **kwargs):
+        time.sleep(1)
+        return super().write_data(*args, **kwargs)
+
+start = 0
+if sys.argv[1] == "resume":
+    state = {"model": model.state_dict(), "step": 0}
+    dcp.load(state, checkpoint_id="third")
+    model.load_state_dict(state["model"])
+    start = state["step"]
+for step in range(start, 6):
+    model(torch.full((3, 2), step + 1.0)).pow(2).mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    if step == 2 and not start:
+        writing = dcp.async_save({"model": model.state_dict(), "step": 3}, storage_writer=Slow("third"))
+if not start:
+    writing.result()
+""")
+        self.resumed(0)
+
     def test_saved_before_the_update(self):
         (self.folder / "program.py").write_text("""
 import sys, torch

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory that a kernel made for itself, and handed to operators before all of it was filled.
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "tests/comparators/trace_builder.h"
+
+namespace repro_check::comparators {
+namespace {
+
+/// `aten::resize` calls `aten::copy_` on memory that holds `scratch`, and gives `y`.
+Trace with_scratch(const std::string& run, int scratch, int y = 7) {
+  Trace trace(run);
+  trace.tensor("x", {1, 2}).tensor("y", {y}).tensor("scratch", {scratch}).tensor("copy", {scratch});
+  trace.op("aten::upsample", {"x"}, {"y"});
+  trace.op("aten::clone", {"scratch"}, {"copy"}, {{"depth", 1}, {"parent", 0}});
+  trace.op("aten::neg", {"copy"}, {"copy"}, {{"depth", 1}, {"parent", 0}});
+  trace.op("aten::sum", {"y"}, {"y"});
+  return trace;
+}
+
+TEST_CASE("a kernel's own memory differs, and what it gives is equal") {
+  Trace baseline = with_scratch("baseline", 1);
+  Trace candidate = with_scratch("candidate", 2);
+  const Report report = compare_traces(baseline, candidate);
+  CHECK(report.status == Status::kReproducible);
+  CHECK(report.coverage.skipped == 2);
+}
+
+TEST_CASE("it counts where what the kernel gives differs too") {
+  Trace baseline = with_scratch("baseline", 1);
+  Trace candidate = with_scratch("candidate", 2, 8);
+  CHECK(compare_traces(baseline, candidate).status == Status::kDiverged);
+}
+
+TEST_CASE("memory that the program gave the kernel is no memory of its own") {
+  const auto given = [](const std::string& run, int scratch) {
+    Trace trace = with_scratch(run, scratch);
+    trace.json()["ops"][0]["inputs"] = {{"x", "x"}, {"scratch", "scratch"}};
+    return trace;
+  };
+  Trace baseline = given("baseline", 1);
+  Trace candidate = given("candidate", 2);
+  CHECK(compare_traces(baseline, candidate).status == Status::kDiverged);
+}
+
+TEST_CASE("an inner operator that differs of itself counts") {
+  Trace baseline = with_scratch("baseline", 1);
+  Trace candidate = with_scratch("candidate", 1);
+  candidate.tensor("copy", {2});
+  CHECK(compare_traces(baseline, candidate).status == Status::kDiverged);
+}
+
+}  // namespace
+}  // namespace repro_check::comparators
