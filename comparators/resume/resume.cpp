@@ -325,7 +325,8 @@ class StateJudge {
   [[nodiscard]] Restored lost(const Leaf& value) const {
     const std::string print = print_of(value);
     // A distributed checkpoint saves each number by itself, and keeps its name in its metadata.
-    const bool by_itself = !value.tensor && saved_.contains(fmt::format("saved={:a}", value.number));
+    const bool by_itself =
+        !value.tensor && saved_.contains(fmt::format("saved={:a}", value.number));
     if (!saved_.contains(print) && !by_itself) return Restored::kNotSaved;
     return restored_.contains(print) ? Restored::kUsedUp : Restored::kNotLoaded;
   }

@@ -159,10 +159,10 @@ TEST_CASE("a first bit passed only where the list has every operator that did no
   report.first_divergence = tests::first_origin();
   report.divergences_total = 1;
   report.first_bit_difference = 40;
-  CHECK(says(report, "op 40 is the first that is not bit-identical; it passed"));
+  CHECK(says(report, "op 40 of the baseline is the first that is not bit-identical; it passed"));
   // One more diverged than is listed, and it may be this one.
   tests::set_diverged(report.coverage, 1, 1);
-  CHECK(says(report, "op 40 is the first that is not bit-identical"));
+  CHECK(says(report, "op 40 of the baseline is the first that is not bit-identical"));
   CHECK_FALSE(says(report, "it passed"));
   // Nor did what could not be judged pass.
   tests::set_diverged(report.coverage, 1, 0);
