@@ -60,6 +60,10 @@ AcceptedSource::AcceptedSource(const Baseline& baseline,
   manifest_.trace.level = "digest";
   manifest_.trace.keep_ops.clear();
   manifest_.trace.reference.reset();
+  // Nor of how a program ended: a run that failed is never accepted.
+  if (manifest_.end) manifest_.end.emplace();
+  manifest_.notes.clear();
+  manifest_.processes.clear();
   take_named_tensors(baseline);
   index_candidate();
 }

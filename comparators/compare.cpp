@@ -28,6 +28,7 @@
 #include "comparators/report/compare_options.h"
 #include "comparators/report/report.h"
 #include "comparators/resume/resume.h"
+#include "comparators/runs/obstacles.h"
 #include "comparators/walk/walk.h"
 #include "core/error.h"
 #include "core/tensor/content.h"
@@ -340,7 +341,7 @@ void decide(const VerdictInput& input, Report& report) {
   std::vector<Status> statuses;
   if (!input.damage.empty()) statuses.push_back(Status::kDamaged);
   if (diverged) statuses.push_back(Status::kDiverged);
-  const bool incomparable = !input.incomparable.empty() ||
+  const bool incomparable = !input.incomparable.empty() || !input.obstacles.empty() ||
                             coverage.not_judged + returned.not_judged != 0 ||
                             !input.first_unruled.empty();
   if (incomparable) statuses.push_back(Status::kNotComparable);
@@ -353,7 +354,8 @@ void decide(const VerdictInput& input, Report& report) {
   report.also.assign(statuses.begin() + 1, statuses.end());
   settle_first(operators_differ, report);
   for (const std::string& sentence : input.damage) report.reasons.push_back(sentence);
-  for (const std::string& sentence : input.incomparable) report.reasons.push_back(sentence);
+  append(input.incomparable, report.reasons);
+  append(input.obstacles, report.reasons);
   report.lacks_rule = !input.first_unruled.empty();
   if (report.lacks_rule) {
     report.reasons.push_back(fmt::format("no rule for {}", input.first_unruled));
@@ -802,6 +804,13 @@ class Comparison {
     }
   }
 
+  void take_obstacles() {
+    Obstacles found = obstacles_of(baseline_.manifest(), candidate_.manifest());
+    append(std::move(found.notes), report_.warnings);
+    verdict_.obstacles = std::move(found.reasons);
+    if (verdict_.mend.empty()) verdict_.mend = std::move(found.mend);
+  }
+
   void finish() {
     if (fp64_ && !fp64_->damage().empty()) {
       judge_.note_damage(options_.fp64.get(), fp64_->damage());
@@ -814,6 +823,7 @@ class Comparison {
     report_.warnings = std::move(warnings);
     judge_growth(options_.spec.max_growth, report_);
     check_coverage(report_.coverage, verdict_.matched);
+    take_obstacles();
     decide(verdict_, report_);
   }
 

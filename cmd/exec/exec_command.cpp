@@ -135,6 +135,16 @@ struct ProgramEnd {
   [[nodiscard]] bool is_good() const { return code == 0 && signal == 0; }
 };
 
+core::ProgramEnd described(const ProgramEnd& end) {
+  core::ProgramEnd described;
+  if (end.signal != 0) {
+    described.signal = signal_name(end.signal);
+  } else {
+    described.exit_code = static_cast<std::uint64_t>(end.code);
+  }
+  return described;
+}
+
 /// Runs a program, looked for in PATH, as the shell would: with our streams, working directory and
 /// process group. What a terminal sends reaches both of us, and is left to the program; what is
 /// sent to us alone is passed on to it.
@@ -189,7 +199,7 @@ void tell(const ProgramRecording::Made& recorded) {
 }
 
 void make_dumps(ProgramRecording& recording, const fs::path& dump, const ProgramEnd& end) {
-  if (recording.find(end.process)) {
+  if (recording.find(end.process, described(end))) {
     for (const ProgramRecording::Made& made : recording.make_dumps()) tell(made);
     if (const auto size = dump_size(dump); size && *size >= kLargeRecording) {
       log_info(fmt::format("the dump has {}; {}", format_bytes(*size), smaller_text()));

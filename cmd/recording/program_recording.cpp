@@ -284,22 +284,32 @@ std::vector<ProcessGroup> group_processes(const std::vector<AttachedProcess>& at
 store::MadeDump make_one(const AttachedProcess& process,
                          const fs::path& dump,
                          const store::DumpWriterOptions& options,
-                         const std::vector<core::ChildProcess>& others = {}) {
+                         const store::Completion& complete = {}) {
   const bool whole = process.ended && process.failure.empty();
-  const auto complete = [&](core::RunManifest& manifest) { manifest.processes = others; };
   return whole ? store::import_journal(process.journal, dump, options, {}, complete)
                : store::recover_dump(process.journal, dump, options, {}, complete);
 }
 
 /// @param groups   one of each rank, or one
 /// @param of_ranks the former
+/// @param end      of the process that was started, whose leaders stand for it; empty: not known
 std::vector<MadeOfProgram> make_all(const std::vector<ProcessGroup>& groups,
                                     bool of_ranks,
                                     const fs::path& dump,
-                                    const store::DumpWriterOptions& options) {
+                                    const store::DumpWriterOptions& options,
+                                    const core::ProgramEnd& end) {
   const ProcessGroup& first = groups.front();
+  // Of the others no one knows more than what they told.
+  const auto completion_of = [&](const ProcessGroup& group) {
+    return [&](core::RunManifest& manifest) {
+      manifest.processes = group.processes;
+      core::ProgramEnd& of_leader = manifest.end ? *manifest.end : manifest.end.emplace();
+      of_leader.exit_code = end.exit_code;
+      of_leader.signal = end.signal;
+    };
+  };
   if (!of_ranks && first.others.empty()) {
-    return {{{}, dump, make_one(*first.leader, dump, options, first.processes)}};
+    return {{{}, dump, make_one(*first.leader, dump, options, completion_of(first))}};
   }
   const fs::path working = store::temporary_beside(dump);
   const store::RecordingPlace place =
@@ -313,7 +323,7 @@ std::vector<MadeOfProgram> make_all(const std::vector<ProcessGroup>& groups,
       };
       made.push_back({rank,
                       place_in(dump),
-                      make_one(*group.leader, place_in(working), options, group.processes)});
+                      make_one(*group.leader, place_in(working), options, completion_of(group))});
       auto recorded = group.others.begin();
       for (const core::ChildProcess& other : group.processes) {
         if (!other.recorded) continue;
@@ -421,7 +431,8 @@ void ProgramRecording::write_plan() const {
   std::ofstream(control() / "plan.json", std::ios::binary) << document.dump();
 }
 
-bool ProgramRecording::find(pid_t program) {
+bool ProgramRecording::find(pid_t program, core::ProgramEnd end) {
+  end_ = std::move(end);
   growth_.reset();
   journals_.keep(true);  // until all of it is in a dump, or there is nothing in it
   processes_ = processes_in(journals_.path());
@@ -507,7 +518,7 @@ std::vector<ProcessGroup> ProgramRecording::groups() const {
 std::vector<MadeOfProgram> ProgramRecording::make_dumps() {
   try {
     std::vector<Made> made =
-        make_all(groups(), !ranks_.empty(), request_.dump, writer_options(request_));
+        make_all(groups(), !ranks_.empty(), request_.dump, writer_options(request_), end_);
     journals_.keep(false);
     return made;
   } catch (const core::Error& error) {
@@ -531,7 +542,7 @@ std::vector<MadeOfProgram> recover_program(const fs::path& folder,
   const std::vector<const AttachedProcess*> ranks = ranks_among(processes);
   const auto groups =
       group_processes(processes, unseen, ranks.empty() ? std::vector{chosen} : ranks);
-  return make_all(groups, !ranks.empty(), dump, options);
+  return make_all(groups, !ranks.empty(), dump, options, {});
 }
 
 void ProgramRecording::keep_unfinished() noexcept {
@@ -593,7 +604,9 @@ RecorderOutcome record_program(const configs::RecordRequest& request,
   if (request.run.timeout) call.timeout = std::chrono::seconds(*request.run.timeout);
   const auto begun = std::chrono::steady_clock::now();
   LoggedEnd end = run_logged(call, log, [&] { on_progress({"recording", 0, 0}); });
-  const bool recorded = recording.find(end.process);
+  // Of one that ended otherwise no dump is made.
+  const bool recorded =
+      recording.find(end.process, {.exit_code = 0, .signal = {}, .exception = {}});
   if (interrupted() || end.outcome.failure) {
     recording.keep_unfinished();
     throw_if_interrupted();

@@ -83,8 +83,9 @@ class ProgramRecording : core::Pinned {
   /// (of several that ran operators the program itself, else that of rank 0, else the one that
   /// began first), or all ranks, and says on stderr what was not seen.
   /// @param program  the process that was started
+  /// @param end      how that ended
   /// @return whether any recorded
-  bool find(pid_t program);
+  bool find(pid_t program, core::ProgramEnd end);
   /// That nothing was recorded, and why.
   /// @throws core::Error{kNotComparable} always
   [[noreturn]] void throw_nothing_recorded() const;
@@ -117,6 +118,7 @@ class ProgramRecording : core::Pinned {
   const AttachedProcess* chosen_ = nullptr;
   std::vector<const AttachedProcess*> ranks_;  ///< by rank
   std::vector<AttachedProcess> unseen_;        ///< that used PyTorch, and left no record
+  core::ProgramEnd end_;                       ///< of the process that was started
 };
 
 /// As run_recorder(), of a run with a program, which is started with its streams on `log`. It must

@@ -284,12 +284,6 @@ Ending run_child(const RecorderCall& call,
   return {status, killed && Clock::now() >= until, child.pid()};
 }
 
-std::string signal_name(int signal) {
-  const char* abbreviation = ::sigabbrev_np(signal);
-  return abbreviation == nullptr ? "signal " + std::to_string(signal)
-                                 : std::string("SIG") + abbreviation;
-}
-
 std::string signal_hint(int signal) {
   if (signal == SIGKILL) {
     return "the kernel does this when memory runs out: see `dmesg`; record with dump.level "
@@ -387,6 +381,12 @@ std::string read_all(int descriptor) {
 }
 
 }  // namespace
+
+std::string signal_name(int signal) {
+  const char* abbreviation = ::sigabbrev_np(signal);
+  return abbreviation == nullptr ? "signal " + std::to_string(signal)
+                                 : std::string("SIG") + abbreviation;
+}
 
 std::string variable_of(const ProcessPlan& program, const std::string& name) {
   if (const auto given = program.environment.find(name); given != program.environment.end()) {

@@ -77,6 +77,9 @@ RecorderOutcome run_recorder(const RecorderCall& call,
                              const std::function<void(const RecorderProgress&)>& on_progress,
                              std::chrono::milliseconds tick = std::chrono::milliseconds(100));
 
+/// `SIGSEGV`
+std::string signal_name(int signal);
+
 /// How a program ended that does not speak to us.
 struct LoggedEnd {
   RecorderOutcome outcome;  ///< without totals: a failure, or nothing where it ended with 0

@@ -682,11 +682,11 @@ Cause shape_mismatch(const OpFindings& findings, const Evidence& evidence) {
 std::optional<Cause> raised_cause(const JudgedCall& call, const Evidence& evidence) {
   const bool in_baseline = call.baseline.results.empty();
   if (in_baseline == call.candidate.results.empty()) return std::nullopt;
-  const auto* ended = core::environment_fact(evidence.dump(in_baseline).manifest(), core::kRaised);
+  const std::string ended = core::raised_text(evidence.dump(in_baseline).manifest());
   return Cause(CauseKind::kMismatch,
                fmt::format("it raised in the {}, and returned nothing there{}",
                            in_baseline ? "baseline" : "candidate",
-                           ended == nullptr ? "" : "; the program was ended by " + *ended),
+                           ended.empty() ? "" : "; the program was ended by " + ended),
                core::is_of_ranks(*call.baseline.op)
                    ? "look at what ended the other ranks: who waits for one that is gone raises"
                    : "look at the exception, in what the program printed");

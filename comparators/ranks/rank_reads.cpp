@@ -51,9 +51,7 @@ bool are_equal(std::span<const Held> held) {
 void note_manifest(const core::RunManifest& manifest, RankRead& read) {
   read.state.operators = manifest.trace.operator_calls();
   if (manifest.trace.partial) read.state.last_operator = manifest.trace.partial->last_operator;
-  if (const auto* raised = core::environment_fact(manifest, core::kRaised)) {
-    read.state.raised = *raised;
-  }
+  read.state.raised = core::raised_text(manifest);
   if (const auto* said = core::environment_fact(manifest, core::kRaisedText)) {
     read.state.said = *said;
   }

@@ -139,7 +139,7 @@ inline constexpr std::string_view kSetAt = "set_at.";
 /// Of a process that is one of several: which, and how many there are.
 inline constexpr std::string_view kRank = "distributed.rank";
 inline constexpr std::string_view kRanks = "distributed.ranks";
-/// By which exception a process of a program ended, and where: `ValueError at train.py:12`.
+/// Before version 1.4, which exception ended a program: see raised_text().
 inline constexpr std::string_view kRaised = "process.ended_by";
 /// The class that makes replicas of a module: its parameters must be equal on all ranks.
 inline constexpr std::string_view kReplicaWrapper = "distributed.wrapper";

@@ -23,7 +23,8 @@ inline constexpr std::string_view kAverager = "distributed.averager";
 /// How many ranks the process stands for that has no others: `fake` process groups.
 inline constexpr std::string_view kSimulatedRanks = "distributed.simulated";
 
-/// First line of the text of the exception that kRaised names.
+/// First line of the text of the exception that ended a rank, without what may be a secret in it;
+/// of the whole text there is a digest alone.
 inline constexpr std::string_view kRaisedText = "process.ended_text";
 
 }  // namespace repro_check::core

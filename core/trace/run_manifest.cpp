@@ -373,6 +373,16 @@ std::string with_place(const RunManifest& manifest,
   return place == nullptr ? given : given + " at " + *place;
 }
 
+std::string raised_text(const RunManifest& manifest) {
+  const std::string* told = environment_fact(manifest, kRaised);
+  if (told != nullptr) return *told;
+  if (!manifest.end || !manifest.end->exception) return {};
+  const RaisedException& raised = *manifest.end->exception;
+  if (!raised.thread.empty()) return {};
+  if (raised.file.empty()) return raised.type;
+  return fmt::format("{} at {}:{}", raised.type, raised.file, raised.line);
+}
+
 Digest manifest_digest(const std::string& text) {
   // It is the last field.
   const std::size_t quote = text.rfind('"');

@@ -256,6 +256,9 @@ std::string with_place(const RunManifest& manifest,
                        const std::string& function,
                        const std::string& given);
 
+/// `ValueError at train.py:12`: the exception that ended a program; empty where none is known.
+std::string raised_text(const RunManifest& manifest);
+
 /// A fact of the environment; null where it was not recorded. Borrowed from the manifest.
 inline const std::string* environment_fact(const RunManifest& manifest, std::string_view name) {
   const auto found = std::ranges::find(manifest.environment, name, &EnvironmentFact::name);

@@ -64,6 +64,7 @@ core::RunManifest manifest_of(const Json& plan) {
   manifest.run_name = plan.at("run");
   manifest.run_id = plan.value("run_id", "");
   manifest.attempt = attempt();
+  manifest.end.emplace();  // which nobody knows yet
   manifest.configuration = plan.at("configuration").dump();
   const std::vector<std::string> command = plan.at("configuration").at("program").at("command");
   manifest.model_path = fmt::format("{}", fmt::join(command, " "));

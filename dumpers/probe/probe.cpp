@@ -20,8 +20,10 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
+#include <source_location>
 #include <span>
 #include <string>
 #include <string_view>
@@ -30,6 +32,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/digest/digest.h"
+#include "core/text/secrets.h"
 #include "core/text/text.h"
 #include "core/trace/program_records.h"
 #include "core/trace/rank_facts.h"
@@ -154,6 +158,7 @@ class Recording {
     settle_settings();
     settle_roots();
     summarise(counts);
+    const std::lock_guard lock(noting_);
     sink_->finish(manifest_);
   }
 
@@ -193,6 +198,30 @@ class Recording {
                             !fact.name.starts_with(core::kMesh);
     manifest_.environment.push_back(std::move(fact));
     if (is_of_rank && capture_) capture_->tell(manifest_);
+  }
+  /// Of the text a digest is kept: it may hold what is nobody else's business. Of a rank its first
+  /// line is shown beside those of the others, and no value in it that may be a secret.
+  void set_raised(core::RaisedException raised, std::string_view first_line) {
+    manifest_.end.emplace().exception = std::move(raised);
+    if (first_line.empty()) return;
+    const bool keeps_values = core::keeps_values(manifest_.configuration);
+    manifest_.environment.push_back(
+        {std::string(core::kRaisedText),
+         keeps_values ? std::string(first_line) : core::without_secrets(first_line)});
+  }
+
+  /// Any thread.
+  void note_failed(std::string_view where, std::string_view error, std::uint64_t count) {
+    constexpr std::size_t kMost = 20;
+    const std::lock_guard lock(noting_);
+    const auto known = std::ranges::find_if(manifest_.notes, [&](const core::HookFailure& note) {
+      return note.where == where && note.error == error;
+    });
+    if (known != manifest_.notes.end()) {
+      known->count += count;
+    } else if (manifest_.notes.size() < kMost) {
+      manifest_.notes.push_back({std::string(where), std::string(error), count});
+    }
   }
 
   /// On the thread that trains. In steps that are not recorded the engine is off there.
@@ -335,6 +364,7 @@ class Recording {
   std::optional<BatchSink> batches_;  ///< of a worker, in the place of the sink
   bool stores_ = false;
   core::RunManifest manifest_;
+  std::mutex noting_;  ///< of manifest_.notes
   // Of workers that made batches for this process.
   std::map<std::uint64_t, std::unordered_map<std::int64_t, std::int64_t>> indices_of_workers_;
   std::set<std::string> worker_warnings_;
@@ -450,11 +480,20 @@ const char* told(Work&& work) noexcept {
   }
 }
 
-/// For what may not fail: the engine keeps a failure of its own, and repro_check_end() says it.
+/// For what may not fail: the engine keeps a failure of its own, and repro_check_end() says it. Any
+/// other is a note, of the function that was called.
 template <typename Work>
-void when_active(Work&& work) noexcept {
-  static_cast<void>(told([&] {
+void when_active(Work&& work,
+                 std::source_location called = std::source_location::current()) noexcept {
+  const char* why = told([&] {
     if (capture::Capture* capture = active()) work(*capture);
+  });
+  if (why == nullptr) return;
+  static_cast<void>(told([&, error = std::string(why)] {
+    std::string_view function = called.function_name();
+    function = function.substr(0, function.find('('));
+    function.remove_prefix(function.rfind(' ') + 1);
+    recording()->note_failed(function, error, 1);
   }));
 }
 
@@ -587,6 +626,22 @@ void repro_check_let_be() { capture::expect_unrecorded_child(); }
 
 void repro_check_fact(const char* name, const char* value) {
   when_active([&](capture::Capture&) { recording()->add_fact({name, value}); });
+}
+
+void repro_check_raised(const char* type,
+                        const char* file,
+                        std::uint64_t line,
+                        const char* text,
+                        const char* first_line,
+                        const char* thread) {
+  when_active([&](capture::Capture&) {
+    recording()->set_raised({type, file, line, core::digest_bytes(std::string_view(text)), thread},
+                            first_line);
+  });
+}
+
+void repro_check_failed_hook(const char* where, const char* error, std::uint64_t count) {
+  when_active([&](capture::Capture&) { recording()->note_failed(where, error, count); });
 }
 
 std::uint64_t repro_check_operators() {

@@ -31,6 +31,20 @@ void repro_check_let_be();
 /// A fact of the environment, to be told before the end.
 void repro_check_fact(const char* name, const char* value);
 
+/// The exception that ends the program, or one of its threads; to be told before the end.
+/// @param text        of which a digest is kept
+/// @param first_line  of it, which is kept, but for what may be a secret; empty: nothing is
+/// @param thread      its name; empty: the program ends
+void repro_check_raised(const char* type,
+                        const char* file,
+                        std::uint64_t line,
+                        const char* text,
+                        const char* first_line,
+                        const char* thread);
+
+/// A hook of the front end failed so often, so that what it tells is missing.
+void repro_check_failed_hook(const char* where, const char* error, std::uint64_t count);
+
 /// Records so far; any thread.
 std::uint64_t repro_check_operators();
 

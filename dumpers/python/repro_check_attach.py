@@ -23,7 +23,7 @@ PLAN_VARIABLE = "REPRO_CHECK_EXEC"
 _BACKWARD, _OPTIMIZER = 1, 2
 
 plan = None
-_notes = []
+_notes = {}  # by hook of ours that failed, and with what: how often
 _hooks = {}
 _pending = set()  # names of hooks that were not called yet
 
@@ -113,7 +113,7 @@ _WATCHED = {
     "torch.distributed.pipelining.stage": ("ranks", "on_pipeline"),
     "torch.distributed.algorithms.join": ("ranks", "on_join"),
     "torch.distributed.algorithms.model_averaging.averagers": ("ranks", "on_averagers"),
-    "multiprocessing.process": ("seeds", "on_process"),
+    "multiprocessing.process": ("ends", "on_process"),
     "triton.runtime.jit": ("kernels", "on_triton"),
     "triton.runtime.autotuner": ("kernels", "on_autotuner"),
     "torch._inductor.runtime.triton_heuristics": ("kernels", "on_heuristics"),
@@ -140,6 +140,13 @@ class _Nothing:
 _untold = _Nothing  # until torch is there
 
 
+def _note(where, error):
+    """That a hook of ours failed: what it would have told is missing."""
+    failure = where, f"{type(error).__name__}: {error}"
+    if failure in _notes or len(_notes) < 20:
+        _notes[failure] = _notes.get(failure, 0) + 1
+
+
 def guarded(function):
     """`function`, whose failure becomes a note. What it asks of tensors no `__torch_function__` of the program's
     is told of, and the program's signal handlers wait until it is through."""
@@ -152,9 +159,7 @@ def guarded(function):
         except Exception as error:
             if _is_of_program(error):
                 raise
-            note = f"{getattr(function, '__name__', 'hook')}: {type(error).__name__}: {error}"
-            if len(_notes) < 20 and note not in _notes:
-                _notes.append(note)
+            _note(getattr(function, "__name__", "hook"), error)
             return None
         finally:
             hooks.release()
@@ -475,6 +480,8 @@ class _Recording:
         """In a child of a process that records itself."""
         self.process = os.getpid()
         self.checkpoints = None
+        _notes.clear()  # which are the other's
+        self.ends.begin()
         self.begin(is_forked=True)
 
     def begin(self, is_forked=False):
@@ -574,9 +581,10 @@ class _Recording:
         import repro_check_processes as processes
 
         rank, ranks = self.ranks.rank or (None, None)
+        notes = [f"{where}: {error}" for where, error in _notes]
         state = {"process": self.process, "parent": os.getppid(), "started": processes.started(),
                  "how": processes.how(self), "command": processes.command(), "failure": self.failure,
-                 "ended": self.ended, "notes": _notes, "joins": self.ranks.joins, "worker": self.worker,
+                 "ended": self.ended, "notes": notes, "joins": self.ranks.joins, "worker": self.worker,
                  "attempt": self.ranks.attempt, "began": self.began,
                  "rank": rank, "ranks": ranks,
                  "operators": 0 if self.failure else self.probe.repro_check_operators()}
@@ -598,10 +606,23 @@ class _Recording:
             guarded(self.optimizers.tell_untrained)()
             for name, text in guarded(self.seeds.take_facts)() or ():
                 self.probe.repro_check_fact(name.encode(), text.encode(errors="replace"))
+            guarded(self._tell_end)()
             why = self.unlocked.repro_check_end()
             if why:
                 self.failure = why.decode(errors="replace")
         self.write_state()
+
+    def _tell_end(self):
+        """By which exception, where one is known, and which hooks of ours have failed."""
+        raised = self.ends.raised() if os.environ.get(PLAN_VARIABLE) else None  # else only a part of it ends
+        if raised is not None:
+            kind, file, line, text, thread = (
+                each if isinstance(each, int) else each.encode(errors="replace") for each in raised)
+            first_line = next(iter(text.strip().splitlines()), b"")[:500] if self.ranks.rank and not thread else b""
+            self.probe.repro_check_raised(kind, file, self.ctypes.c_uint64(line), text, first_line, thread)
+        for (where, error), count in _notes.items():
+            self.probe.repro_check_failed_hook(
+                where.encode(errors="replace"), error.encode(errors="replace"), self.ctypes.c_uint64(count))
 
     def begin_worker(self):
         """Of a data loader, which this process is from now on, whether it was forked or began by itself.
@@ -669,6 +690,12 @@ class _Recording:
         import repro_check_lanes
 
         repro_check_lanes.watch_threads(self)
+        import threading
+
+        import repro_check_ends
+
+        self.ends = repro_check_ends
+        repro_check_ends.on_threads(threading)
 
     def _watch_seeds(self):
         import repro_check_seeds

@@ -51,6 +51,11 @@ def _caller(frame):
     return known
 
 
+def file_of_program(frame):
+    """Empty where it runs a library's code."""
+    return _caller(frame)[0]
+
+
 def line_of_program(frame):
     """Of the innermost frame that is the program's; empty where there is none."""
     while frame is not None and not _caller(frame)[0]:
@@ -189,36 +194,6 @@ def _note_own_generator(_name, args, kwargs):
         _count_asked(f"unpinned.{name}", line)
 
 
-_ended_by = None  # what a process that multiprocessing started was ended by
-
-
-def on_process(module):
-    """Who starts processes says what ended them, and no interpreter knows of it."""
-
-    def ended(process, error):
-        global _ended_by
-        if error is not None and module.current_process() is process:
-            _ended_by = error
-
-    watch(module.BaseProcess, "run", lambda process: process, None, ended)
-
-
-def _raised():
-    """The exception that ends this process with the last line of the program that it came through, and the first line
-    of its text; None where it ends by none. An exit that is made of an exception, as torch.multiprocessing does, is that one."""
-    error = _ended_by or getattr(sys, "last_value", None)
-    if isinstance(error, SystemExit):
-        error = error.__context__ if error.code else None
-    if error is None:
-        return None
-    lines = str(error).strip().splitlines()
-    place, trace = "", error.__traceback__
-    while trace is not None:
-        file = _caller(trace.tb_frame)[0]
-        place, trace = f" at {file}:{trace.tb_lineno}" if file else place, trace.tb_next
-    return type(error).__name__ + place, lines[0][:500] if lines else ""
-
-
 def take_facts():
     """What is to be known of the program, by name, which is then told."""
     facts = list(_facts())
@@ -239,9 +214,6 @@ def _facts():
             texts.append(f"in {count} forked process{'es' if count > 1 else ''}, first at {min(forked[fact])}")
         yield fact, ", ".join(texts)
     is_own_process = os.environ.get(attach.PLAN_VARIABLE)  # else both recordings may be of one
-    raised = is_own_process and _raised()
-    if raised:
-        yield from zip(("process.ended_by", "process.ended_text"), raised)
     if is_own_process and sys.flags.hash_randomization and os.environ.get("PYTHONHASHSEED", "random") == "random":
         yield "unpinned.hash", "of strings, and with it the order of sets: PYTHONHASHSEED is not set"
     for name, (count, (first, line), (last, last_line)) in _set_by_program.items():

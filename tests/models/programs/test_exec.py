@@ -4,6 +4,7 @@ print, and how they end, is their own."""
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -45,6 +46,9 @@ class Exec(ToolTest):
         result = self.tool("diff", one, other, "--format", "json")
         self.assertEqual(result.code, expected, result.stdout[:3000] + result.stderr)
         return json.loads(result.stdout)
+
+    def manifest(self, dump):
+        return json.loads((self.folder / dump / "manifest.json").read_text(encoding="utf-8"))
 
     def records(self, dump):
         listed = self.tool("inspect", dump, "--list", "--format", "json")
@@ -701,6 +705,73 @@ class HowItEnds(Exec):
         self.assertIn("KeyError: 'mine'", result.stderr)
         self.assertNotIn("repro_check_attach", result.stderr)
         self.assertEqual(self.tool("verify", "A").code, 0)
+
+    def test_how_it_ends_is_in_the_manifest_and_compared(self):
+        self.program("""
+            import sys, threading, torch
+            torch.ones(2).sum()
+            how = sys.argv[1]
+            if how == "raise": raise ValueError("of nobody's business")
+            if how == "thread":
+                thread = threading.Thread(target=lambda: [][1], name="second")
+                thread.start()
+                thread.join()
+            if how == "caught":  # as a runner of tests keeps it
+                try: [][1]
+                except IndexError as error: sys.last_value = error
+            sys.exit(3 if how == "exit" else 0)
+            """)
+        for how, code in (("well", 0), ("exit", 3), ("raise", 1), ("thread", 0), ("caught", 0)):
+            for number in "12":
+                self.python(how + number, "program.py", how, code=code)
+        ends = {how: self.manifest(how + "1")["end"] for how in ("well", "exit", "raise", "thread", "caught")}
+        self.assertEqual([ends["well"], ends["exit"], ends["caught"]],
+                         [{"exit_code": 0}, {"exit_code": 3}, {"exit_code": 0}])
+        raised = ends["raise"]["exception"]
+        self.assertEqual((ends["raise"]["exit_code"], raised["type"], raised["line"]), (1, "ValueError", 5))
+        self.assertTrue(raised["file"].endswith("program.py"))
+        self.assertNotIn("thread", raised)
+        self.assertNotIn("business", (self.folder / "raise1/manifest.json").read_text())
+        of_thread = ends["thread"]["exception"]
+        self.assertEqual((ends["thread"]["exit_code"], of_thread["type"], of_thread["thread"]),
+                         (0, "IndexError", "second"))
+        for one, other, code in (("well1", "well2", 0), ("exit1", "exit2", 0), ("caught1", "caught2", 0),
+                                 ("raise1", "raise2", 4), ("thread1", "thread2", 4), ("well1", "exit1", 4),
+                                 ("well1", "raise1", 4)):
+            with self.subTest(one=one, other=other):
+                report = self.compare(one, other, code)
+                self.assertEqual(report["verdict"]["status"], "not_comparable" if code else "reproducible")
+                self.assertEqual(any("ValueError" in reason and "program.py:5" in reason
+                                     for reason in report["verdict"]["reasons"]), "raise1" in (one, other))
+
+    def test_a_run_has_an_id_of_its_own(self):
+        for number in "12":
+            self.python(number, "-c", "import torch; torch.ones(2).sum()")
+        ids = [self.manifest(number)["run_id"] for number in "12"]
+        self.assertTrue(all(re.fullmatch("[0-9a-f]{32}", each) for each in ids), ids)
+        self.assertNotEqual(*ids)
+        self.assertNotIn("attempt", self.manifest("1"))
+        self.python("3", "-c", "import torch; torch.ones(2).sum()", env={**CLEAN, "TORCHELASTIC_RESTART_COUNT": "2"})
+        self.assertEqual(self.manifest("3")["attempt"], 2)
+
+    def test_a_hook_that_failed_keeps_runs_from_passing(self):
+        program = self.program("""
+            import torch
+            model = torch.nn.Module()
+            weight = torch.nn.Parameter(torch.ones(2))
+            model.register_parameter("\\0w", weight)  # no C string
+            optimizer = torch.optim.Adam([weight])
+            model.forward = lambda x: (x * weight).sum()
+            model(torch.ones(2)).backward()
+            optimizer.step()
+            """)
+        for number in "12":
+            self.python(number, program)
+        notes = self.manifest("1")["notes"]
+        self.assertTrue(all(set(note) == {"where", "error", "count"} for note in notes))
+        self.assertIn("ValueError: a name has a null in it", [note["error"] for note in notes])
+        report = self.compare("1", "2", 4)
+        self.assertTrue(any("a name has a null in it" in reason for reason in report["verdict"]["reasons"]))
 
     def test_os_exit(self):
         file = self.program("""
