@@ -264,7 +264,8 @@ class OpComparison {
         candidate_(call.candidate),
         found_(call.findings),
         judge_(judge),
-        options_(options.spec) {}
+        options_(options.spec),
+        has_inside_(call.has_inside) {}
 
   void run() {
     compare_inputs();
@@ -407,6 +408,7 @@ class OpComparison {
     TensorComparison comparison =
         judge_.judge({b, c, baseline_, candidate_}, Depth::kValues, where("output", b), choice);
     if (comparison.outcome == TensorOutcome::kUncomparable) note_yardstick(choice);
+    if (comparison.outcome == TensorOutcome::kSkipped) refuse_unread(comparison);
     if (comparison.outcome == TensorOutcome::kBeyond && counts_in_whole(b, c, *choice.policy)) {
       comparison.outcome = TensorOutcome::kWithin;
       comparison.metrics.reset();
@@ -418,6 +420,18 @@ class OpComparison {
     if (comparison.outcome == TensorOutcome::kEqual) return;
     note_choice(choice, comparison);
     found_.outputs.push_back(std::move(comparison));
+  }
+
+  /// What an operator inside of this one made has been compared with that.
+  void refuse_unread(TensorComparison& comparison) {
+    const TensorRecord& tensor = comparison.baseline;
+    if (has_inside_ || !(was_never_read(tensor) || was_never_read(comparison.candidate))) return;
+    comparison.outcome = TensorOutcome::kUncomparable;
+    comparison.note = tensor.attributes.starts_with(core::kOpaqueOf)
+                          ? "nobody has read what is in a tensor of class " +
+                                tensor.attributes.substr(core::kOpaqueOf.size())
+                          : "nobody can read what is in it";
+    found_.never_read = true;
   }
 
   /// Whether a tensor is the scales or zero points of one that is judged by its values.
@@ -472,7 +486,7 @@ class OpComparison {
       ++found_.tally.not_judged;
     } else {
       add_output(b, c, choice, TensorOutcome::kSkipped, "left out by a rule");
-      skipped_ = true;
+      skipped_ = left_out_ = true;
       ++found_.tally.ignored;
     }
   }
@@ -626,6 +640,7 @@ class OpComparison {
         return;
       case TensorOutcome::kSkipped:
         skipped_ = true;
+        left_out_ = left_out_ || comparison.baseline.state == ContentState::kExcluded;
         unread_ = unread_ || has_unread_values(comparison.baseline);
         ++found_.tally.metadata_only;
         return;
@@ -651,6 +666,7 @@ class OpComparison {
       found_.outcome = OpOutcome::kWithin;
     } else {
       found_.outcome = nothing ? OpOutcome::kSkipped : OpOutcome::kEqual;
+      found_.without_content = nothing && !left_out_;
     }
   }
 
@@ -659,13 +675,15 @@ class OpComparison {
   OpFindings& found_;
   TensorJudge& judge_;
   const configs::CompareSpec& options_;
+  const bool has_inside_;
   std::optional<std::pair<SharedMemory, SharedMemory>> shared_;  ///< of both sides, once asked for
   bool mismatched_ = false;  ///< in the number of outputs, or in dtype, shape, layout or state
   bool beyond_ = false;
   bool within_ = false;
   bool uncomparable_ = false;
   bool skipped_ = false;
-  bool unread_ = false;  ///< an output has values that neither recording could read
+  bool left_out_ = false;  ///< of what was skipped some, by a filter or a rule
+  bool unread_ = false;    ///< an output has values that neither recording could read
 };
 
 }  // namespace

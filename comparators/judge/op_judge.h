@@ -45,10 +45,12 @@ struct OpFindings {
   bool bits_differ = false;     ///< some output is not bit-equal
   OutputTally tally;
   Screened screened;
-  bool lacks_floor = false;    ///< an output that differs has none, under the policy noise
-  bool lacks_fp64 = false;     ///< one could not be held against float64, under the policy fp64
-  std::string unruled;         ///< the first output no rule speaks of: `op 3 output 0`
-  std::uint64_t elements = 0;  ///< of the outputs judged
+  bool without_content = false;  ///< skipped: no output has any, and none was left out
+  bool never_read = false;       ///< an output has content that nobody read
+  bool lacks_floor = false;      ///< an output that differs has none, under the policy noise
+  bool lacks_fp64 = false;       ///< one could not be held against float64, under the policy fp64
+  std::string unruled;           ///< the first output no rule speaks of: `op 3 output 0`
+  std::uint64_t elements = 0;    ///< of the outputs judged
   std::uint64_t bytes = 0;
   std::uint64_t values = 0;   ///< elements really compared by value: mismatches have none
   std::uint64_t zeros = 0;    ///< elements that are 0 on both sides, where known
@@ -66,6 +68,7 @@ struct JudgedCall {
   core::OpRecord candidate;
   OpFindings findings = {};
   std::optional<Attribution> why = {};  ///< where it fails
+  bool has_inside = false;  ///< operators inside of it were recorded: what a class of tensors did
 };
 
 /// Compares two records of the same key: every output by the policy, every input by its digest,

@@ -80,7 +80,7 @@ std::string metadata_mismatch(const TensorRecord& b,
   if (b.layout != c.layout) {
     return fmt::format("layout differs: {} against {}", b.layout, c.layout);
   }
-  if (b.attributes != c.attributes && !relaxed.quantiser) {
+  if (!same_attributes(b, c) && !relaxed.quantiser) {
     return fmt::format("{} differs: {} against {}",
                        b.layout == "quantised" ? "quantiser" : "layout structure",
                        b.attributes,

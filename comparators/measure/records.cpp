@@ -65,7 +65,20 @@ using core::TensorRecord;
 
 bool same_form(const TensorRecord& left, const TensorRecord& right) {
   return left.dtype == right.dtype && left.shape == right.shape && left.layout == right.layout &&
-         left.attributes == right.attributes;
+         same_attributes(left, right);
+}
+
+bool same_attributes(const TensorRecord& left, const TensorRecord& right) noexcept {
+  constexpr std::string_view kUnnamed = "opaque";
+  const std::string_view one = left.attributes;
+  const std::string_view other = right.attributes;
+  return one == other || (one == kUnnamed && other.starts_with(core::kOpaqueOf)) ||
+         (other == kUnnamed && one.starts_with(core::kOpaqueOf));
+}
+
+bool was_never_read(const TensorRecord& tensor) noexcept {
+  return has_unread_values(tensor) &&
+         (tensor.dtype == core::Dtype::kUnknown || tensor.attributes.starts_with(core::kOpaqueOf));
 }
 
 bool has_unread_values(const core::TensorRecord& tensor) noexcept {

@@ -55,6 +55,14 @@ bool same_form(const core::TensorRecord& left, const core::TensorRecord& right);
 /// numbers LibTorch does not give out. A tensor on `meta` has none.
 bool has_unread_values(const core::TensorRecord& tensor) noexcept;
 
+/// Whether there was content that no one has read: of a class of the program's, or of a dtype that
+/// cannot be read. Dumps before version 1.4 do not tell such a class from a view or a mere shape.
+bool was_never_read(const core::TensorRecord& tensor) noexcept;
+
+/// Whether two tensors have one structure, or quantiser; where a dump does not name a class, any is
+/// the same.
+bool same_attributes(const core::TensorRecord& left, const core::TensorRecord& right) noexcept;
+
 /// `float32 [2, 3]`
 std::string dtype_and_shape(core::Dtype dtype, const std::vector<std::int64_t>& shape);
 

@@ -768,12 +768,13 @@ struct Coverage {
   /// Of two releases of LibTorch, what each ran in the place of the other's, with equal results.
   std::uint64_t replaced_baseline = 0;
   std::uint64_t replaced_candidate = 0;
-  std::uint64_t skipped = 0;        ///< no output content on either side (uninitialised, excluded)
-  std::uint64_t not_judged = 0;     ///< content missing where the policy needs it
-  std::uint64_t outputs = 0;        ///< output tensors of matched operators
-  std::uint64_t tensors = 0;        ///< output tensors judged
-  std::uint64_t metadata_only = 0;  ///< of one side only, or without content on both
-  std::uint64_t ignored = 0;        ///< left out by a rule
+  std::uint64_t skipped = 0;  ///< no output content on either side (uninitialised, excluded)
+  std::uint64_t without_content = 0;  ///< of those: there is none, and nothing was left out
+  std::uint64_t not_judged = 0;       ///< content missing where the policy needs it
+  std::uint64_t outputs = 0;          ///< output tensors of matched operators
+  std::uint64_t tensors = 0;          ///< output tensors judged
+  std::uint64_t metadata_only = 0;    ///< of one side only, or without content on both
+  std::uint64_t ignored = 0;          ///< left out by a rule
   std::uint64_t not_judged_tensors = 0;
   std::uint64_t elements = 0;  ///< elements of those
   std::uint64_t bytes = 0;
@@ -783,6 +784,12 @@ struct Coverage {
   /// out.
   std::uint64_t fused_baseline = 0;
   std::uint64_t fused_candidate = 0;
+};
+
+/// Calls of one operator.
+struct OperatorCount {
+  std::string name;
+  std::uint64_t calls = 0;
 };
 
 /// A number of a training by step.
@@ -904,6 +911,8 @@ struct Report {
   std::string policy;                              ///< `bitwise, NaN equals NaN`
   std::optional<configs::PolicyKind> policy_kind;  ///< empty where rules choose
   std::vector<RuleUse> rules;
+  /// Of Coverage::without_content, those of the first 64 operators that have any.
+  std::vector<OperatorCount> without_content;
   bool lacks_rule = false;  ///< an output that none of them speaks of, which no values mend
   Screened screened;
   std::vector<Difference> differences;

@@ -18,6 +18,7 @@
 #include <string_view>
 #include <tuple>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -549,6 +550,10 @@ void note_obstacles(const OpFindings& findings, VerdictInput& verdict) {
   if (verdict.first_unruled.empty()) verdict.first_unruled = findings.unruled;
   verdict.lacks_floor = verdict.lacks_floor || findings.lacks_floor;
   verdict.lacks_fp64 = verdict.lacks_fp64 || findings.lacks_fp64;
+  if (findings.never_read && verdict.mend.empty()) {
+    verdict.mend =
+        "have the operator return a plain tensor, or leave it out of both recordings (--exclude)";
+  }
 }
 
 const TensorComparison* first_uncomparable(const OpFindings& findings) {
@@ -1085,6 +1090,8 @@ class Walk {
     }
     JudgedCall& call = *read;
     evidence_.rng.see(call);
+    if (call.baseline.parent >= 0) with_inside_.insert(call.baseline.parent);
+    call.has_inside = with_inside_.contains(static_cast<std::int64_t>(event.baseline));
     evidence_.see_gradients(call);
     judge_op(call, context_.options, context_.judge);
     if (call.findings.fails()) unfilled_.settle(call);
@@ -1150,6 +1157,19 @@ class Walk {
     count_outcome(outcome, report_.coverage.mismatched, report_.coverage);
   }
 
+  /// Of the operators that are counted so, the names of the first.
+  void note_without_content(const OpRecord& record) {
+    ++report_.coverage.without_content;
+    constexpr std::size_t kMost = 64;
+    auto& operators = report_.without_content;
+    const auto known = std::ranges::find(operators, record.op->name, &OperatorCount::name);
+    if (known != operators.end()) {
+      ++known->calls;
+    } else if (operators.size() < kMost) {
+      operators.push_back({record.op->name, 1});
+    }
+  }
+
   void note_progress(const JudgedCall& call) {
     const OpFindings& findings = call.findings;
     Coverage& coverage = report_.coverage;
@@ -1160,6 +1180,7 @@ class Walk {
     coverage.not_judged_tensors += findings.tally.not_judged;
     coverage.sliced += static_cast<std::uint64_t>(std::ranges::count_if(
         findings.outputs, [](const TensorComparison& output) { return output.slice.has_value(); }));
+    if (findings.without_content) note_without_content(call.baseline);
     coverage.elements += findings.elements;
     coverage.bytes += findings.bytes;
     report_.screened.tensors += findings.screened.tensors;
@@ -1272,6 +1293,7 @@ class Walk {
       are_of_two_releases(context_.baseline.manifest(), context_.candidate.manifest());
   std::string first_replaced_;  ///< in words
   std::uint64_t alone_ = 0;     ///< operators without a counterpart that were read
+  std::unordered_set<std::int64_t> with_inside_;  ///< of the baseline: with operators inside
 };
 
 }  // namespace

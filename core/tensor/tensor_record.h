@@ -46,6 +46,11 @@ enum class ContentState : std::uint8_t {
 /// `hashed`, `uninitialised`, ...: as JSON output and the fixtures of the tests spell it.
 std::string_view content_state_name(ContentState state) noexcept;
 
+/// In the attributes of a tensor whose values a class of the program's keeps, and no operator that
+/// was recorded has shown; behind it the name of the class. Without it, before version 1.4 and of
+/// views and mere shapes: `opaque`.
+inline constexpr std::string_view kOpaqueOf = "opaque of ";
+
 /// Whether an input was written by somebody else between its digest and the call, as its version
 /// counter tells; or an input or output between its digest and its storing, as the bytes tell.
 enum class InputWatch : std::uint8_t {

@@ -94,6 +94,9 @@ class ProgramSites final : public capture::SiteProvider {
 
  private:
   using Site = std::shared_ptr<const core::CallSite>;
+  [[nodiscard]] std::string class_of(const void* object) const override {
+    return python_class(object);
+  }
 
   /// Nodes of autograd are numbered in each thread; those from `first` on belong to the call at
   /// `site`, up to the next entry's.

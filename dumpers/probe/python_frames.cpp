@@ -82,12 +82,12 @@ std::string text_attribute(void* object, const char* name) {
 constexpr std::string_view kOwnFiles = "/repro-check/python/repro_check_";
 
 /// Frames that a person did not write: of PyTorch (also what it makes of a program that it traces)
-/// and Triton, of the interpreter's own import machinery, of what marks functions as deprecated, and
-/// of what brought the probe in.
+/// and Triton, of the interpreter's own import machinery, of what marks functions as deprecated,
+/// and of what brought the probe in.
 bool is_framework(std::string_view file) {
   return file.find("-packages/torch/") != std::string_view::npos || file.starts_with("<frozen ") ||
-         file.starts_with("<eval_with_key>") ||
-         file.ends_with("/typing_extensions.py") || file.ends_with("/warnings.py") ||
+         file.starts_with("<eval_with_key>") || file.ends_with("/typing_extensions.py") ||
+         file.ends_with("/warnings.py") ||
          file.find("-packages/triton/") != std::string_view::npos ||
          file.find(kOwnFiles) != std::string_view::npos;
 }
@@ -215,5 +215,27 @@ const PythonChain* frames(bool of_hook) {
 const PythonChain* python_frames() { return frames(false); }
 
 const PythonChain* frames_of_hook() { return frames(true); }
+
+std::string python_class(const void* object) {
+  // An object begins with a count and its type, a type with a count, its own, a size and its name.
+  // Without the interpreter's lock, for which another thread may wait that holds one of ours.
+  struct Type {
+    std::size_t count;
+    const Type* type;
+    std::size_t size;
+    const char* name;
+    std::ptrdiff_t basic_size;
+  };
+  struct Object {
+    std::size_t count;
+    const Type* type;
+  };
+  static const auto* const root =
+      static_cast<const Type*>(::dlsym(RTLD_DEFAULT, "PyBaseObject_Type"));
+  // Builds without that lock have more in it.
+  if (root == nullptr || root->basic_size != sizeof(Object)) return {};
+  const char* name = static_cast<const Object*>(object)->type->name;
+  return name == nullptr ? std::string() : std::string(name);
+}
 
 }  // namespace repro_check::probe

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "core/trace/op_record.h"
@@ -24,5 +25,8 @@ const PythonChain* python_frames();
 /// Of these, the frames since the autograd engine called Python: a hook, or the backward() of a
 /// function of the program. Null outside of it, and where the framework alone was called.
 const PythonChain* frames_of_hook();
+
+/// The name of the class of an object of Python's; empty where that cannot be told. Takes no lock.
+std::string python_class(const void* object);
 
 }  // namespace repro_check::probe

@@ -399,6 +399,13 @@ def inside(name, value, leaf, depth=0):
     return [each for key, part in items for each in inside(f"{name}[{key!r}]", part, leaf, depth + 1)]
 
 
+def _parts(name, value):
+    """The tensors that a class of tensors keeps its values in, as far as it tells them to compilers."""
+    if not hasattr(type(value), "__tensor_flatten__"):
+        return [(name, value)]
+    return [part for inner in value.__tensor_flatten__()[0] for part in _parts(f"{name}.{inner}", getattr(value, inner))]
+
+
 def _unwrapped(path):
     """Of a module or a parameter, without what compiling and sharding put in between."""
     return path.replace("_orig_mod.", "").replace("_fsdp_wrapped_module.", "")
@@ -466,6 +473,7 @@ class _Recording:
         self.attached = False
         self.checkpoints = None
         self.torch = torch
+        self.plain = {float, torch.Tensor, torch.nn.Parameter}
         self.ctypes = ctypes
         self.array = array.array
 
@@ -867,6 +875,8 @@ class _Recording:
         names = "\0".join([name for name, _ in values])
         if names.count("\0") >= len(values):
             raise ValueError("a name has a null in it")
+        if any(type(value) not in self.plain for _, value in values):
+            values = [part for name, value in values for part in _parts(name, value)]
         # Faster to make than arrays of ctypes, and a step of an optimizer has thousands.
         tensors = self.array("Q", [0 if isinstance(value, float) else value._cdata for _, value in values])
         numbers = self.array("d", [value if isinstance(value, float) else 0.0 for _, value in values])

@@ -366,9 +366,11 @@ void describe(auto f, Of<decltype(f), comparators::Coverage>& it) {
   f MEMBER(missing_in_baseline) MEMBER(missing_in_candidate) MEMBER(skipped) MEMBER(not_judged)
       MEMBER(tensors) MEMBER(outputs) MEMBER(metadata_only) MEMBER(ignored);
   f MEMBER(not_judged_tensors) MEMBER(elements) MEMBER(bytes) MEMBER(sliced)
-      SOMETIMES(fused_baseline) SOMETIMES(fused_candidate) SOMETIMES(replaced_baseline)
-          SOMETIMES(replaced_candidate);
+      SOMETIMES(without_content) SOMETIMES(fused_baseline) SOMETIMES(fused_candidate)
+          SOMETIMES(replaced_baseline) SOMETIMES(replaced_candidate);
 }
+
+DESCRIBE(comparators::OperatorCount, MEMBER(name) MEMBER(calls))
 
 DESCRIBE(comparators::StepSeries,
          NAMED("number", kind) MEMBER(ordinal) MEMBER(stride) MEMBER(first_apart) MEMBER(steps)
@@ -834,7 +836,7 @@ void describe_report(auto f,
   f.derived("version", [] { return Json(kReportVersion); });
   describe_tool(f.at("tool"), it.runs, hdf5_version);
   describe_verdict(f.at("verdict"), it);
-  f MEMBER(returned) MEMBER(coverage) MEMBER(rules) MEMBER(screened);
+  f MEMBER(returned) MEMBER(coverage) SOMETIMES(without_content) MEMBER(rules) MEMBER(screened);
   describe_runs(f.at("runs"), it.runs);
   describe_differences(f.at("differences"), it);
   f MEMBER(first_divergence) MEMBER(first_bit_difference);

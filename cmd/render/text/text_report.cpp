@@ -22,6 +22,7 @@
 #include "cmd/render/text.h"
 #include "cmd/render/words.h"
 #include "comparators/report/report.h"
+#include "core/text/text.h"
 #include "core/trace/run_manifest.h"
 
 namespace repro_check::cmd {
@@ -490,6 +491,22 @@ bool is_nothing(const Report& report) {
          report.coverage.baseline_ops == 0;
 }
 
+/// `, 34 without content (aten::detach 20, aten::empty 14)`; empty for none.
+std::string without_content_text(const Report& report) {
+  if (report.coverage.without_content == 0) return {};
+  std::vector<comparators::OperatorCount> operators = report.without_content;
+  std::ranges::stable_sort(operators, std::ranges::greater(), &comparators::OperatorCount::calls);
+  constexpr std::size_t kShown = 3;
+  std::vector<std::string> texts;
+  for (const auto& [name, calls] : operators) {
+    if (texts.size() < kShown) texts.push_back(core::printable(name) + " " + format_count(calls));
+  }
+  if (operators.size() > kShown) texts.emplace_back("others");
+  return fmt::format(", {} without content{}",
+                     format_count(report.coverage.without_content),
+                     texts.empty() ? "" : " (" + joined(texts, ", ") + ")");
+}
+
 std::string compared_text(const Report& report, Json coverage) {
   const Coverage& c = report.coverage;
   if (report.status == Status::kObserverEffect) {
@@ -510,10 +527,9 @@ std::string compared_text(const Report& report, Json coverage) {
     text += ", {equal:count} bit-identical";
   }
   coverage["missing"] = c.missing_in_baseline + c.missing_in_candidate;
-  return say(text +
-                 "; {missing:count} missing, {skipped:count} skipped[, {not_judged:count+} not "
-                 "judged]",
-             coverage);
+  coverage["skipped"] = c.skipped - std::min(c.skipped, c.without_content);
+  return say(text + "; {missing:count} missing, {skipped:count} skipped", coverage) +
+         without_content_text(report) + say("[, {not_judged:count+} not judged]", coverage);
 }
 
 // Where it is the verdict, how much of the streams was left over; where it is a consequence, where.

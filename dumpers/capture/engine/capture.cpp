@@ -1025,7 +1025,21 @@ class Capture::OutputVisitor {
   }
 
   std::uint32_t add(const at::Tensor& tensor, const std::string& slot) {
-    return static_cast<std::uint32_t>(capture_.tensors_.add(tensor, slot, order_, frame_.tensors));
+    const std::size_t index = capture_.tensors_.add(tensor, slot, order_, frame_.tensors);
+    if (!frame_.plan->view) name_class(tensor, frame_.tensors[index]);
+    return static_cast<std::uint32_t>(index);
+  }
+
+  /// Of values that a class of the program's keeps.
+  void name_class(const at::Tensor& tensor, core::TensorRecord& record) const {
+    const auto object = python_object(tensor);
+    if (!object) return;
+    std::string name = *object == nullptr || capture_.sites_ == nullptr
+                           ? std::string()
+                           : capture_.sites_->class_of(*object);
+    if (name.empty()) name = "unknown class";
+    record.attributes = core::kOpaqueOf;
+    record.attributes += name;
   }
 
   /// @return false when the storage is an argument's and the schema is silent about it

@@ -69,6 +69,10 @@ class SiteProvider : core::Pinned {
   /// The device of the part of a backward pass that this thread runs; empty outside of all.
   [[nodiscard]] virtual std::optional<int> backward_device() const { return std::nullopt; }
 
+  /// The name of the class of an object of Python's, as python_object() gives it; empty where it is
+  /// not known.
+  [[nodiscard]] virtual std::string class_of(const void* /*object*/) const { return {}; }
+
   /// What is read of what this thread runs now.
   [[nodiscard]] virtual Reading reading() const { return Reading::kAll; }
 };

@@ -71,13 +71,27 @@ c10::impl::PyInterpreter* interpreter_of(Impl& impl) {
   }
 }
 
+template <typename Impl>
+const void* object_of(Impl& impl) {
+  if constexpr (requires { impl.pyobj_slot()->load_pyobj(); }) {
+    return impl.pyobj_slot()->load_pyobj();
+  } else if constexpr (requires { impl.pyobj_slot()->_unchecked_untagged_pyobj(); }) {
+    return impl.pyobj_slot()->_unchecked_untagged_pyobj();
+  } else {
+    return nullptr;
+  }
+}
+
+bool is_of_python_class(const at::Tensor& tensor) {
+  if (!tensor.defined() || !tensor.key_set().has(c10::DispatchKey::Python)) return false;
+  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+  return !impl.unsafe_storage() || !impl.unsafe_storage().device().is_meta();
+}
+
 c10::impl::PyInterpreter* interpreter_in(const c10::IValue& value) {
   if (value.isTensor()) {
     const at::Tensor& tensor = value.toTensor();
-    if (!tensor.defined() || !tensor.key_set().has(c10::DispatchKey::Python)) return nullptr;
-    c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
-    const bool fake = impl.unsafe_storage() && impl.unsafe_storage().device().is_meta();
-    return fake ? nullptr : interpreter_of(impl);
+    return is_of_python_class(tensor) ? interpreter_of(*tensor.unsafeGetTensorImpl()) : nullptr;
   }
   if (!value.isList()) return nullptr;
   for (const c10::IValue& item : value.toListRef()) {
@@ -115,6 +129,11 @@ c10::impl::PyInterpreter* python_interpreter(const torch::jit::Stack& stack) {
     if (auto* interpreter = interpreter_in(value)) return interpreter;
   }
   return nullptr;
+}
+
+std::optional<const void*> python_object(const at::Tensor& tensor) {
+  if (!is_of_python_class(tensor)) return std::nullopt;
+  return object_of(*tensor.unsafeGetTensorImpl());
 }
 
 core::Dtype dtype_of(c10::ScalarType type) noexcept {

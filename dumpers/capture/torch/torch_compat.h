@@ -205,6 +205,10 @@ Transformed transformed(const at::Tensor& tensor);
 /// is; null where there is none.
 c10::impl::PyInterpreter* python_interpreter(const torch::jit::Stack& stack);
 
+/// Of a tensor whose values only its class of Python's knows the object, null where this LibTorch
+/// does not tell it; empty of any other, and of a mere shape.
+std::optional<const void*> python_object(const at::Tensor& tensor);
+
 /// `SUM` of a c10d.ReduceOp; empty of what is none, and where this LibTorch has no c10d.
 std::string reduce_op_name(const c10::IValue& value);
 

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import textwrap
 import unittest
 from collections import Counter
 from pathlib import Path
@@ -92,6 +93,45 @@ class OneProcess(Recorded):
     def test_tensors_that_are_shapes_are_no_such_class(self):
         self.record("A", self.program("fake"))
         self.assertEqual(self.warnings("A"), [])
+
+
+    def test_content_of_a_class_that_nobody_read_is_no_pass(self):
+        program = self.folder / "program.py"
+        program.write_text(textwrap.dedent(f"""
+            import sys
+            sys.path.insert(0, {str(PROGRAMS)!r})
+            sys.argv = ["program", "fake"]
+            import torch
+            from tensor_class import Around
+            library = torch.library.Library("ours", "DEF")
+            library.define("around(Tensor x) -> Tensor")
+            library.impl("around", lambda x: Around(x * 2), "CPU")
+            torch.ops.ours.around(torch.ones(2))
+        """), encoding="utf-8")
+        command = [sys.executable, str(program)]
+        for dump in ("A", "B"):
+            self.record(dump, command)
+            self.record(dump + "-without", command, "--exclude", "ours::around")
+        compared = self.tool("diff", "A", "B", "--format", "json")
+        self.assertEqual(compared.code, 4, compared.stdout)
+        report = json.loads(compared.stdout)
+        self.assertEqual((report["coverage"]["not_judged"], report["verdict"]["status"]), (1, "not_comparable"))
+        self.assertTrue(any("ours::around" in reason and "Around" in reason for reason in report["verdict"]["reasons"]),
+                        report["verdict"]["reasons"])
+        self.assertEqual(self.tool("diff", "A-without", "B-without").code, 0)
+
+    def test_operators_without_content_are_counted_by_name(self):
+        program = self.folder / "program.py"
+        program.write_text("import torch\ntorch.ones(2) + torch.empty(3).detach().fill_(1)[:2]\n", encoding="utf-8")
+        for dump in ("A", "B"):
+            self.record(dump, [sys.executable, str(program)])
+        compared = self.tool("diff", "A", "B", "--format", "json")
+        self.assertEqual(compared.code, 0, compared.stdout)
+        report = json.loads(compared.stdout)
+        self.assertEqual({each["name"]: each["calls"] for each in report["without_content"]},
+                         {"aten::empty": 1, "aten::detach": 1})
+        self.assertEqual(report["coverage"]["without_content"], 2)
+        self.assertEqual(report["coverage"]["skipped"], 2)
 
 
 @unittest.skipUnless(torch.distributed.is_available() and importlib.util.find_spec("torch.distributed.tensor"),
