@@ -643,7 +643,7 @@ std::string pinned_text(const Report& report) {
   });
 }
 
-std::string drawn_text(const Report& report) {
+std::string drawn_by_operators_text(const Report& report) {
   const comparators::RandomDraws& draws = report.draws;
   if (draws.operators == 0) return {};
   const std::string text = fmt::format(
@@ -670,6 +670,10 @@ std::string drawn_text(const Report& report) {
                      seeds_text(draws),
                      draws.operators == 1 ? "it agrees" : "they agree",
                      report.repeat ? "all" : "both");
+}
+
+std::string drawn_text(const Report& report) {
+  return joined({drawn_by_operators_text(report), joined(report.draws.of_host, "; ")}, "; ");
 }
 
 }  // namespace

@@ -1202,6 +1202,16 @@ void lead_with(Cause before, Cause& cause) {
   cause = std::move(before);
 }
 
+void lead_with_host_generator(const Evidence& evidence,
+                              std::uint64_t op,
+                              bool in_baseline,
+                              Cause& cause) {
+  if (!evidence.baseline.manifest().is_of_program()) return;
+  if (auto apart = evidence.host_generators.apart_at(op, in_baseline)) {
+    lead_with(*std::move(apart), cause);
+  }
+}
+
 void lead_with_mode(const Evidence& evidence, Cause& cause) {
   const auto changes = mode_changes(evidence.baseline.manifest(), evidence.candidate.manifest());
   if (changes.empty()) return;
@@ -1448,6 +1458,11 @@ Attribution attribute(const JudgedCall& call, const Evidence& evidence) {
     result.cause = mismatch_cause(call, evidence);
   }
   if (result.relation == Relation::kOrigin) {
+    const CauseKind kind = result.cause.kind;
+    if (kind == CauseKind::kArgument || kind == CauseKind::kConstant ||
+        kind == CauseKind::kOutsideOperators || kind == CauseKind::kUnobservedWrite) {
+      lead_with_host_generator(evidence, call.baseline.index, true, result.cause);
+    }
     lead_with_mode(evidence, result.cause);
     if (auto mode = mode_of_module(call.baseline, call.candidate, evidence)) {
       lead_with(std::move(*mode), result.cause);

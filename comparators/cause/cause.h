@@ -11,6 +11,7 @@
 
 #include "comparators/align/pairing.h"
 #include "comparators/cause/differences.h"
+#include "comparators/cause/host_generators.h"
 #include "comparators/judge/op_judge.h"
 #include "comparators/report/report.h"
 #include "core/system/memory.h"
@@ -216,6 +217,7 @@ struct Evidence {
   /// `dtype null -> bfloat16`; empty where both were cast alike.
   std::string cast_apart = dtype_change(report.differences);
   RngLedger rng{baseline.manifest(), candidate.manifest()};
+  HostGenerators host_generators{baseline, candidate};
   WriteHistory baseline_writes{baseline};
   WriteHistory candidate_writes{candidate};
   std::size_t ops = pairing.candidate_of.size();  ///< of the baseline
@@ -279,6 +281,14 @@ void name_told(const Evidence& evidence, Cause& cause);
 
 /// Puts a cause before `cause`, which follows from it.
 void lead_with(Cause before, Cause& cause);
+
+/// Where a generator that no operator draws from stood elsewhere, before a cause that can follow
+/// from a number of the program.
+/// @param op  of the dump that has it
+void lead_with_host_generator(const Evidence& evidence,
+                              std::uint64_t op,
+                              bool in_baseline,
+                              Cause& cause);
 
 /// Of a program no manifest says in which mode its modules are, but what their operators were
 /// called with does: `aten::batch_norm was called with training: False against True`.

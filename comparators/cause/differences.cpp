@@ -151,8 +151,11 @@ std::vector<Difference> manifest_differences(const core::RunManifest& baseline,
   }
   add_named(baseline.settings, candidate.settings, &core::Setting::used, found);
   add_named(baseline.environment, candidate.environment, &core::EnvironmentFact::value, found);
+  // Those of generators are told where something differs for them: see HostGenerators.
   std::erase_if(found, [](const Difference& one) {
-    return one.pointer.starts_with(core::kSetAt) || one.pointer == core::kRaisedText;
+    return one.pointer.starts_with(core::kSetAt) || one.pointer == core::kRaisedText ||
+           one.pointer.starts_with(core::kMovedPrefix) ||
+           one.pointer.starts_with(core::kStateAtEnd);
   });
   for (const configs::SettingChange& change :
        configs::recorded_changes(baseline.configuration, candidate.configuration)) {

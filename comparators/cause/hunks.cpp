@@ -497,9 +497,11 @@ OpDivergence item(const HunkJudge& of,
   divergence.relation = both ? Relation::kMismatch : Relation::kMissing;
   divergence.kind = verdict.kind;
   divergence.cause = verdict.cause;
+  const bool in_baseline = divergence.baseline_index.has_value();
+  lead_with_host_generator(
+      of.evidence, in_baseline ? baseline : candidate, in_baseline, divergence.cause);
   lead_with_mode(of.evidence, divergence.cause);
   if (!both) {
-    const bool in_baseline = divergence.baseline_index.has_value();
     const core::OpRecord& alone = in_baseline ? divergence.baseline : divergence.candidate;
     if (auto mode = mode_beside(of, alone, in_baseline)) {
       lead_with(std::move(*mode), divergence.cause);

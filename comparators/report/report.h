@@ -402,6 +402,9 @@ struct RandomDraws {
   /// The generators' own, at most kMostSeeds; where draws are moved to the host, the run's.
   std::vector<std::uint64_t> seeds;
   std::string parting;  ///< where the generators parted, in words; empty where they did not
+  /// Generators that no operator draws from, of a program, in words: ``Python's `random` moved,
+  /// seeded by exec (0)``.
+  std::vector<std::string> of_host;
 };
 
 /// Pairs by ULP distance: names of the buckets, the last one for NaN and Inf on either side.
@@ -908,11 +911,11 @@ struct Report {
   std::vector<std::string> reasons;  ///< a sentence each
   std::vector<RunSummary> runs;      ///< baseline, candidate
   Coverage coverage;
+  /// Of Coverage::without_content, those of the first 64 operators that have any.
+  std::vector<OperatorCount> without_content;
   std::string policy;                              ///< `bitwise, NaN equals NaN`
   std::optional<configs::PolicyKind> policy_kind;  ///< empty where rules choose
   std::vector<RuleUse> rules;
-  /// Of Coverage::without_content, those of the first 64 operators that have any.
-  std::vector<OperatorCount> without_content;
   bool lacks_rule = false;  ///< an output that none of them speaks of, which no values mend
   Screened screened;
   std::vector<Difference> differences;

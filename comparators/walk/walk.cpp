@@ -978,6 +978,7 @@ class Walk {
     note_replaced();
     ReturnedJudge(context_, evidence_).run();
     report_.draws = evidence_.rng.draws();
+    report_.draws.of_host = moved_generators(context_.candidate.manifest());
     report_.steps = steps_.finish();
     taint_.finish(report_);
     report_.trail = trail_.finish();
@@ -1089,9 +1090,9 @@ class Walk {
       return false;
     }
     JudgedCall& call = *read;
-    evidence_.rng.see(call);
     if (call.baseline.parent >= 0) with_inside_.insert(call.baseline.parent);
     call.has_inside = with_inside_.contains(static_cast<std::int64_t>(event.baseline));
+    evidence_.rng.see(call);
     evidence_.see_gradients(call);
     judge_op(call, context_.options, context_.judge);
     if (call.findings.fails()) unfilled_.settle(call);

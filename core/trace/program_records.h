@@ -129,6 +129,15 @@ inline constexpr char kShardMark = '@';
 /// Behind it the ranks that hold the same: `|0,2`.
 inline constexpr char kHoldersMark = '|';
 
+/// Of kBatchRecord and kStepRecord, as arguments beside what they hold: the digest of the state of
+/// a generator that no operator draws from, by name (`generator.random`, `generator.numpy`), and
+/// between which lines it moved since the record before (`moved.random`). As facts of the
+/// environment: whether it ever moved (`moved.random`), and its state at the end
+/// (`end.generator.random`).
+inline constexpr std::string_view kGeneratorPrefix = "generator.";
+inline constexpr std::string_view kMovedPrefix = "moved.";
+inline constexpr std::string_view kStateAtEnd = "end.";
+
 // Facts of the environment, by the function that the program called: what no seed pins, what would
 // not repeat and was given the run's seed, and what sets seeds or makes kernels deterministic.
 inline constexpr std::string_view kUnpinned = "unpinned.";

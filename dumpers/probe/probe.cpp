@@ -155,6 +155,7 @@ class Recording {
     }
     manifest_.seconds = std::chrono::duration<double>(Clock::now() - begun_).count();
     if (!counts.accelerator.empty()) manifest_.device = counts.accelerator;
+    for (core::EnvironmentFact& fact : sites_.generators().facts()) add_fact(std::move(fact));
     settle_settings();
     settle_roots();
     summarise(counts);
@@ -644,6 +645,16 @@ void repro_check_failed_hook(const char* where, const char* error, std::uint64_t
   when_active([&](capture::Capture&) { recording()->note_failed(where, error, count); });
 }
 
+void repro_check_watch_generator(const char* name,
+                                 const void* state,
+                                 std::size_t size,
+                                 std::size_t position) {
+  when_active([&](capture::Capture&) {
+    recording()->sites().generators().watch(
+        {name, static_cast<const std::byte*>(state), size, position});
+  });
+}
+
 std::uint64_t repro_check_operators() {
   return recording() == nullptr ? 0 : recording()->operators();
 }
@@ -763,6 +774,11 @@ void repro_check_values(const char* record,
     }
     std::ranges::move(following_from(record, values), std::back_inserter(follows));
     const bool is_step = record == core::kStepRecord;
+    if (is_step || record == core::kBatchRecord) {
+      for (auto& [name, text] : recording()->sites().generators().read()) {
+        follows.emplace_back(std::move(name), std::move(text));
+      }
+    }
     capture.record_values(record,
                           values,
                           follows,

@@ -45,6 +45,14 @@ void repro_check_raised(const char* type,
 /// A hook of the front end failed so often, so that what it tells is missing.
 void repro_check_failed_hook(const char* where, const char* error, std::uint64_t count);
 
+/// A generator that no operator draws from: what its state is, and where it moves, is recorded.
+/// @param state     its memory, which lasts; no function of it is called
+/// @param position  where in the state a number of 32 bits says how much of it is used up
+void repro_check_watch_generator(const char* name,
+                                 const void* state,
+                                 std::size_t size,
+                                 std::size_t position);
+
 /// Records so far; any thread.
 std::uint64_t repro_check_operators();
 

@@ -192,7 +192,9 @@ ProgramSites::Site ProgramSites::make_site(const std::string& path,
 }
 
 ProgramSites::Site ProgramSites::forward_site() {
-  const PythonChain* chain = told().elsewhere != nullptr ? told().elsewhere : python_frames();
+  const PythonChain* const here = python_frames();
+  generators_.look(here);
+  const PythonChain* chain = told().elsewhere != nullptr ? told().elsewhere : here;
   const std::uint32_t module = told().modules.empty() ? kNoModule : told().modules.back().number;
   const std::lock_guard<std::mutex> lock(mutex_);
   Site& site = sites_[{module, chain == nullptr ? 0 : chain->id}];

@@ -15,6 +15,7 @@
 #include "core/system/pinned.h"
 #include "core/trace/run_manifest.h"
 #include "dumpers/capture/engine/capture.h"
+#include "dumpers/probe/generator_watch.h"
 #include "dumpers/probe/plan.h"
 #include "dumpers/probe/python_frames.h"
 
@@ -79,6 +80,8 @@ class ProgramSites final : public capture::SiteProvider {
     ~Elsewhere();
   };
 
+  GeneratorWatch& generators() { return generators_; }
+
   /// Something reduces gradients over ranks when they have been accumulated.
   void expect_reductions() { reduces_ = true; }
 
@@ -91,12 +94,12 @@ class ProgramSites final : public capture::SiteProvider {
   [[nodiscard]] bool runs_model(std::uint32_t step) const override;
   [[nodiscard]] std::optional<int> backward_device() const override;
   [[nodiscard]] capture::Reading reading() const override;
-
- private:
-  using Site = std::shared_ptr<const core::CallSite>;
   [[nodiscard]] std::string class_of(const void* object) const override {
     return python_class(object);
   }
+
+ private:
+  using Site = std::shared_ptr<const core::CallSite>;
 
   /// Nodes of autograd are numbered in each thread; those from `first` on belong to the call at
   /// `site`, up to the next entry's.
@@ -114,6 +117,7 @@ class ProgramSites final : public capture::SiteProvider {
   void note_call(const Site& site);
 
   RecordedPart part_;
+  GeneratorWatch generators_;
   std::atomic<bool> reduces_ = false;
   std::atomic<std::uint64_t> recorded_ = 0;
   std::mutex mutex_;

@@ -571,6 +571,9 @@ class _Recording:
         else:
             self._pin()
         tell_failure(self.unlocked.repro_check_begin(os.fsencode(self.directory), json.dumps(settings).encode()))
+        import repro_check_seeds
+
+        repro_check_seeds.watch_generators(self.probe)
 
     def _pin(self):
         mode = plan["determinism"]
@@ -872,11 +875,11 @@ class _Recording:
             from repro_check_ranks import held_here
 
             values = [held_here(name, value) for name, value in values]
+        if any(type(value) not in self.plain for _, value in values):
+            values = [part for name, value in values for part in _parts(name, value)]
         names = "\0".join([name for name, _ in values])
         if names.count("\0") >= len(values):
             raise ValueError("a name has a null in it")
-        if any(type(value) not in self.plain for _, value in values):
-            values = [part for name, value in values for part in _parts(name, value)]
         # Faster to make than arrays of ctypes, and a step of an optimizer has thousands.
         tensors = self.array("Q", [0 if isinstance(value, float) else value._cdata for _, value in values])
         numbers = self.array("d", [value if isinstance(value, float) else 0.0 for _, value in values])

@@ -224,6 +224,46 @@ def _facts():
         yield "gpu.names", ", ".join(cuda.get_device_name(number) for number in range(cuda.device_count()))
 
 
+_watched_generators = []  # kept, since their memory is read
+
+
+def watch_generators(probe):
+    """Where generators stand that no operator draws from: their memory is read where it lies, and none of their
+    functions is replaced, which compilers know by what they are."""
+    for name, find in (("random", _watch_random), ("numpy.random", _watch_numpy)):
+        if name in sys.modules:
+            guarded(find)(sys.modules[name], probe)
+
+
+def _watch_random(module, probe):
+    import struct
+
+    generator = module._inst
+    version, state, _ = generator.getstate()
+    if version == 3 and generator.__class__.__base__.__basicsize__ >= object.__basicsize__ + 4 * 625:
+        _watch_generator(probe, "random", generator, id(generator) + object.__basicsize__,
+                         struct.pack("<i624I", state[624], *state[:624]), 0)
+
+
+def _watch_numpy(module, probe):
+    bits = module.mtrand._rand._bit_generator
+    state = bits.state.get("state", {})
+    if "key" in state and "pos" in state:
+        _watch_generator(probe, "numpy", bits, bits.ctypes.state_address,
+                         state["key"].tobytes() + int(state["pos"]).to_bytes(4, sys.byteorder), 4 * 624)
+
+
+def _watch_generator(probe, name, generator, address, state, position):
+    """@param state  as its memory has to be: another release may have another layout"""
+    import ctypes
+
+    if ctypes.string_at(address, len(state)) != state:
+        return
+    _watched_generators.append(generator)
+    probe.repro_check_watch_generator(
+        name.encode(), ctypes.c_void_p(address), ctypes.c_size_t(len(state)), ctypes.c_size_t(position))
+
+
 def _on_random(module):
     if attach.plan["seed"] is not None:
         module.seed(attach.plan["seed"])
@@ -235,6 +275,8 @@ def _on_random(module):
             _note_setting("random.seed", args, kwargs)
 
     watch(module.Random, "seed", guarded(seeded))
+    if attach.attached() is not None:
+        guarded(_watch_random)(module, attach.recording.probe)
 
 
 def _pin_entropy(module, seed):
@@ -264,3 +306,5 @@ def _on_numpy(module):
     _note_settings(module, "seed")
     if attach.recording is not None and attach.recording.checkpoints is not None:
         attach.recording.checkpoints.watch_numpy(module)
+    if attach.attached() is not None:
+        guarded(_watch_numpy)(module, attach.recording.probe)

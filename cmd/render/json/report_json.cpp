@@ -407,7 +407,8 @@ void describe(auto f, Of<decltype(f), comparators::NamedTensorDifference>& it) {
   }
 }
 
-DESCRIBE(comparators::RandomDraws, MEMBER(operators) MEMBER(devices) MEMBER(seeds) TEXT(parting))
+DESCRIBE(comparators::RandomDraws,
+         MEMBER(operators) MEMBER(devices) MEMBER(seeds) TEXT(parting) SOMETIMES(of_host))
 
 void describe(auto f, Of<decltype(f), comparators::RestoredState>& it) {
   f.at("kind").word(it.kind, comparators::kLastState, comparators::state_name);
@@ -851,7 +852,9 @@ void describe_report(auto f,
   f.derived("missing", [&] { return json_missing(it); });
   f.derived("modules", [&] { return json_modules(it); });
   describe_all_generators(f.at("rng"), it);
-  if (f.has("random", it.draws.operators != 0)) f NAMED("random", draws);
+  if (f.has("random", it.draws.operators != 0 || !it.draws.of_host.empty())) {
+    f NAMED("random", draws);
+  }
   f SOMETIMES(resume) SOMETIMES(steps) SOMETIMES(data) MEMBER(replay) MEMBER(observer);
   if (gate == nullptr) {
     f.derived("expected", [] { return Json::array(); });

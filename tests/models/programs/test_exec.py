@@ -869,6 +869,75 @@ class HowItEnds(Exec):
         self.assertEqual(result.stdout, "5\n")
 
 
+class HostGenerators(Exec):
+    """Python's `random` and NumPy's global generator, from which no operator draws."""
+
+    def augmented(self, seed="", extra=""):
+        return self.program(f"""
+            import random
+            import torch
+            {seed}
+            torch.manual_seed(3)
+            class Sentences(torch.utils.data.Dataset):
+                def __len__(self): return 32
+                def __getitem__(self, index):
+                    x = torch.full((4,), float(index))
+                    if random.random() < 0.5:
+                        x[0] = 0
+                    return x
+            model = torch.nn.Linear(4, 1)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for number, x in enumerate(torch.utils.data.DataLoader(Sentences(), batch_size=8)):
+                {extra or "pass"}
+                optimizer.zero_grad()
+                model(x).sum().backward()
+                optimizer.step()
+            """)
+
+    def cause(self, one, other):
+        return self.compare(one, other, 1)["first_divergence"]["cause"]
+
+    def test_never_seeded(self):
+        for number in "12":
+            self.python(number, self.augmented(), flags=["--no-seed"])
+        cause = self.cause("1", "2")
+        self.assertEqual(cause["name"], "rng stream")
+        self.assertRegex(cause["evidence"], r"`random` was never seeded.*program\.py:(9|1[0-2])\b")
+
+    def test_moved_otherwise(self):
+        for number, extra in (("1", ""), ("2", "if number == 1: random.random()")):
+            self.python(number, self.augmented("random.seed(5)", extra), flags=["--no-seed"])
+        cause = self.cause("1", "2")
+        self.assertEqual(cause["name"], "rng stream")
+        self.assertRegex(cause["evidence"], r"`random` moved otherwise.*since op \d+ repro_check::\w+")
+
+    def test_seeded_otherwise(self):
+        for number in "12":
+            self.python(number, self.augmented(f"random.seed({number})"), flags=["--no-seed"])
+        evidence = self.cause("1", "2")["evidence"]
+        self.assertRegex(evidence, r"random\.seed \(1\) at \S+:4 in the baseline, by random\.seed \(2\)")
+
+    def test_a_pass_says_which_moved_and_who_seeded_them(self):
+        for number in "12":
+            self.python(number, self.augmented())
+        self.assertEqual(self.compare("1", "2", 0)["random"]["of_host"],
+                         ["Python's `random` moved, seeded by exec (0)"])
+        facts = {fact["name"]: fact["value"] for fact in self.manifest("1")["environment"]}
+        self.assertEqual(facts["moved.random"], "true")
+        if "moved.numpy" in facts:
+            self.assertEqual(facts["moved.numpy"], "false")
+        for number in "34":
+            self.python(number, "-c", "import random, torch; random.seed(7); torch.ones(2).sum()", flags=["--no-seed"])
+        self.assertNotIn("random", self.compare("3", "4", 0))
+
+    def test_numpy(self):
+        need("numpy")
+        for number, seed in (("1", "--seed 1"), ("2", "--seed 2")):
+            self.python(number, "-c", "import numpy, torch; torch.ones(2).mul(float(numpy.random.rand()))",
+                        flags=seed.split())
+        self.assertIn("NumPy's global generator was seeded otherwise", self.cause("1", "2")["evidence"])
+
+
 class Imports(Exec):
     """However PyTorch comes into the process, what it computes from then on is recorded."""
 

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comparators/cause/host_generators.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <string_view>
+#include <utility>
+
+#include "core/text/text.h"
+#include "core/trace/program_records.h"
+
+namespace repro_check::comparators {
+namespace {
+
+struct Known {
+  std::string_view name;  ///< as records have it
+  std::string_view text;
+  std::string_view seed;  ///< the function that seeds it
+};
+constexpr std::array kGenerators{
+    Known{"random", "Python's `random`", "random.seed"},
+    Known{"numpy", "NumPy's global generator", "numpy.random.seed"},
+};
+
+bool has_moved(const core::RunManifest& manifest, std::string_view name) {
+  const std::string* moved =
+      core::environment_fact(manifest, std::string(core::kMovedPrefix) + std::string(name));
+  return moved != nullptr && *moved == "true";
+}
+
+/// `by random.seed (7) at train.py:3`, `by exec (0)`; empty where nobody did.
+std::string seeded_by(const core::RunManifest& manifest, const Known& generator) {
+  const std::string function(generator.seed);
+  const std::string* given =
+      core::environment_fact(manifest, std::string(core::kSetByProgram) + function);
+  if (given != nullptr) {
+    return fmt::format("by {} {}", function, core::with_place(manifest, function, *given));
+  }
+  const bool by_us = core::used_setting(manifest, "generator.cpu") != nullptr;
+  return by_us ? fmt::format("by exec ({})", manifest.seed) : std::string();
+}
+
+std::string state_at_end(const core::RunManifest& manifest, const std::string& name) {
+  const std::string fact =
+      std::string(core::kStateAtEnd) + std::string(core::kGeneratorPrefix) + name;
+  return core::text_or_empty(core::environment_fact(manifest, fact));
+}
+
+std::string found_in(const std::map<std::string, std::string>& texts, const std::string& name) {
+  const auto found = texts.find(name);
+  return found == texts.end() ? std::string() : found->second;
+}
+
+}  // namespace
+
+HostGenerators::Readings HostGenerators::read(const core::DumpSource& dump) {
+  Readings readings;
+  for (std::uint64_t index = 0; index < dump.op_count(); ++index) {
+    const core::OpRecord head = dump.op_head(index);
+    if (!head.op || (head.op->name != core::kBatchRecord && head.op->name != core::kStepRecord)) {
+      continue;
+    }
+    const core::OpRecord record = dump.op(index);
+    Reading reading{index, op_text(record), {}, {}};
+    for (const core::Argument& argument : record.arguments) {
+      const auto* text = std::get_if<std::string>(&argument.value.data);
+      if (text == nullptr) continue;
+      const std::string_view name = argument.name;
+      for (const auto& [prefix, into] : {std::pair{core::kGeneratorPrefix, &reading.state},
+                                         std::pair{core::kMovedPrefix, &reading.moved}}) {
+        if (name.starts_with(prefix)) into->emplace(name.substr(prefix.size()), *text);
+      }
+    }
+    if (!reading.state.empty()) readings.push_back(std::move(reading));
+  }
+  return readings;
+}
+
+void HostGenerators::read_both() const {
+  if (here_) return;
+  here_ = read(baseline_);
+  there_ = read(candidate_);
+}
+
+std::optional<Cause> HostGenerators::apart_at(std::uint64_t op, bool in_baseline) const {
+  const bool moved = std::ranges::any_of(kGenerators, [this](const Known& generator) {
+    return has_moved(baseline_.manifest(), generator.name) ||
+           has_moved(candidate_.manifest(), generator.name);
+  });
+  if (!moved) return std::nullopt;
+  read_both();
+  const Readings& own = in_baseline ? *here_ : there_;
+  const auto next = std::ranges::lower_bound(own, op, {}, &Reading::op);
+  for (const Known& generator : kGenerators) {
+    auto cause = apart(std::string(generator.name), static_cast<std::size_t>(next - own.begin()));
+    if (cause) return cause;
+  }
+  return std::nullopt;
+}
+
+/// @param until  the reading behind the operator; behind the last one: the end
+std::optional<Cause> HostGenerators::apart(const std::string& name, std::size_t until) const {
+  const core::RunManifest& baseline = baseline_.manifest();
+  const core::RunManifest& candidate = candidate_.manifest();
+  const auto state = [&](const Readings& readings, const core::RunManifest& of, std::size_t at) {
+    return at < readings.size() ? found_in(readings[at].state, name) : state_at_end(of, name);
+  };
+  const auto differs = [&](std::size_t at) {
+    return state(*here_, baseline, at) != state(there_, candidate, at);
+  };
+  // It moved in one of the runs since the reading before the operator.
+  const auto moves = [&](const Readings& readings, const core::RunManifest& of) {
+    if (until == 0) return has_moved(of, name);
+    return state(readings, of, until) != state(readings, of, until - 1);
+  };
+  if (!moves(*here_, baseline) && !moves(there_, candidate)) return std::nullopt;
+  std::size_t first = 0;
+  while (first <= until && !differs(first)) ++first;
+  if (first > until) return std::nullopt;
+  const auto& generator = *std::ranges::find(kGenerators, name, &Known::name);
+  const auto places = [&](std::size_t at) {
+    std::string text;
+    for (const Readings* readings : {&*here_, &there_}) {
+      if (!text.empty() || at >= readings->size()) continue;
+      text = found_in((*readings)[at].moved, name);
+    }
+    if (text.empty()) return text;
+    const bool are_two = text.find(" and ") != std::string::npos;
+    return fmt::format("; it moved {} {}", are_two ? "between" : "at", core::printable(text));
+  };
+  const std::string by = seeded_by(baseline, generator);
+  const std::string other = seeded_by(candidate, generator);
+  if (first == 0 && by.empty() && other.empty()) {
+    return Cause(CauseKind::kRngStream,
+                 fmt::format("{} was never seeded: it stood elsewhere in each run from the start, "
+                             "and the program drew from it{}",
+                             generator.text,
+                             places(until)),
+                 fmt::format("seed it: {}(...), or let exec do so (--seed)", generator.seed));
+  }
+  if (by != other) {
+    const auto text = [](const std::string& seeded) {
+      return seeded.empty() ? "never" : core::printable(seeded);
+    };
+    return Cause(CauseKind::kRngStream,
+                 fmt::format("{} was seeded otherwise: {} in the baseline, {} in the candidate{}",
+                             generator.text,
+                             text(by),
+                             text(other),
+                             places(until)),
+                 "give it the same seed in every run");
+  }
+  // One of them has a reading there.
+  const Readings& longer = here_->size() < there_.size() ? there_ : *here_;
+  const std::string since =
+      first == 0 ? "the start" : core::printable(longer.at(first - 1).where);
+  return Cause(CauseKind::kRngStream,
+               fmt::format("{} moved otherwise in each run since {}, where it stood alike{}",
+                           generator.text,
+                           since,
+                           places(first)),
+               "look what draws from it in one run alone, or more often, between these lines");
+}
+
+std::vector<std::string> moved_generators(const core::RunManifest& manifest) {
+  std::vector<std::string> texts;
+  for (const Known& generator : kGenerators) {
+    if (!has_moved(manifest, generator.name)) continue;
+    const std::string by = seeded_by(manifest, generator);
+    texts.push_back(fmt::format(
+        "{} moved, {}", generator.text, by.empty() ? "and was never seeded" : "seeded " + by));
+  }
+  return texts;
+}
+
+}  // namespace repro_check::comparators
