@@ -473,7 +473,6 @@ class _Recording:
         self.attached = False
         self.checkpoints = None
         self.torch = torch
-        self.plain = {float, torch.Tensor, torch.nn.Parameter}
         self.ctypes = ctypes
         self.array = array.array
 
@@ -660,6 +659,7 @@ class _Recording:
         end = guarded(self.end)
         watch(os, "_exit", lambda *_args, **_kwargs: end())
         self.weakref = weakref
+        self.plain = {float, self.torch.Tensor, self.torch.nn.Parameter}
         _compiling = getattr(getattr(self.torch, "compiler", None), "is_compiling", bool)
         self.compiling = _compiling
         for attach in (self._watch_modules, self.optimizers.watch, self._watch_backward, self._watch_threads,
