@@ -124,7 +124,11 @@ def _packed(value):
 
 def on_saver(module):
     checkpoints = getattr(attached(), "checkpoints", None)
-    if checkpoints is not None and hasattr(module, "async_save"):
+    if checkpoints is None:
+        return
+    if hasattr(module, "save"):
+        checkpoints.watch_distributed(module)
+    if hasattr(module, "async_save"):
         checkpoints.watch_async(module)
 
 
@@ -140,6 +144,7 @@ class Checkpoints:
         self.iterator = None  # a weak reference to the one that handed out a batch last
         self.awaited = set()  # whose next time is recorded: forward, backward, step
         self.restoring = True  # until the first step behind a load
+        self.covered = False  # whether what is being written is recorded
         self.writing = 0  # checkpoints that threads write while the program goes on
         for watch in (self._watch_files, self._watch_objects, self._watch_generators):
             guarded(watch)()
@@ -322,7 +327,7 @@ class Checkpoints:
         def begin(state_dict, *_args, **_kwargs):
             if attached() is None:
                 return None
-            guarded(self.on_async_save)(state_dict)
+            guarded(self.on_distributed_save)(state_dict)
             self.writing += 1
             return True
 
@@ -336,6 +341,21 @@ class Checkpoints:
         watch(module, "async_save", begin, end, leave)
         within(module, "save", lambda *_args, **_kwargs: self._unread_thread() if self._is_writer() else None)
 
+    def watch_distributed(self, module):
+        """A rank writes a share of what all ranks have alike, and has saved all of it none the less."""
+
+        def begin(state_dict, *_args, **_kwargs):
+            if attached() is None or self.covered or self._is_writer():
+                return None
+            guarded(self.on_distributed_save)(state_dict)
+            self.covered = True
+            return True
+
+        def leave(_token, _error):
+            self.covered = False
+
+        watch(module, "save", begin, None, leave)
+
     def _unread_thread(self):
         self.recording.thread.unread = True  # it is no part of the training, and ends whenever it does
         return unseen()
@@ -343,7 +363,7 @@ class Checkpoints:
     def _is_writer(self):
         return self.writing and threading.current_thread() is not threading.main_thread()
 
-    def on_async_save(self, state):
+    def on_distributed_save(self, state):
         for _, value in self.leaves("saved", state):  # each is written by itself
             self.record("saved", lambda value=value: [("saved", value)])
         self._saved()
@@ -358,7 +378,7 @@ class Checkpoints:
         future.add_done_callback(written)
 
     def on_save(self, obj):
-        if self._is_writer():
+        if self.covered or self._is_writer():
             return
         self.record("saved", lambda: self.leaves("saved", obj))
         self._saved()
