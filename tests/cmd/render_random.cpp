@@ -172,6 +172,8 @@ comparators::Coverage random_coverage(Dice& dice) {
   c.candidate_ops = c.compared + c.skipped + c.not_judged + c.missing_in_baseline;
   c.fused_baseline = dice.below(3);
   c.fused_candidate = dice.below(3);
+  c.replaced_baseline = dice.below(3);
+  c.replaced_candidate = dice.below(3);
   c.tensors = dice.any();
   c.elements = dice.any();
   c.bytes = dice.any();
