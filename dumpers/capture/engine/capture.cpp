@@ -1040,6 +1040,7 @@ class Capture::OutputVisitor {
     if (name.empty()) name = "unknown class";
     record.attributes = core::kOpaqueOf;
     record.attributes += name;
+    if (order_.excluded) record.state = core::ContentState::kExcluded;
   }
 
   /// @return false when the storage is an argument's and the schema is silent about it
