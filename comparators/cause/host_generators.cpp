@@ -54,6 +54,33 @@ std::string found_in(const std::map<std::string, std::string>& texts, const std:
   return found == texts.end() ? std::string() : found->second;
 }
 
+/// Of one that was never seeded, or to something else.
+/// @param by, other  what seeded it; empty = nothing
+/// @param moved      where it moved, behind `; `, or nothing
+Cause cause_of_seeds(const Known& generator,
+                     const std::string& by,
+                     const std::string& other,
+                     const std::string& moved) {
+  if (by.empty() && other.empty()) {
+    return Cause(CauseKind::kRngStream,
+                 fmt::format("{} was never seeded: it stood elsewhere in each run from the start, "
+                             "and the program drew from it{}",
+                             generator.text,
+                             moved),
+                 fmt::format("seed it: {}(...), or let exec do so (--seed)", generator.seed));
+  }
+  const auto text = [](const std::string& seeded) {
+    return seeded.empty() ? "never" : core::printable(seeded);
+  };
+  return Cause(CauseKind::kRngStream,
+               fmt::format("{} was seeded otherwise: {} in the baseline, {} in the candidate{}",
+                           generator.text,
+                           text(by),
+                           text(other),
+                           moved),
+               "give it the same seed in every run");
+}
+
 }  // namespace
 
 HostGenerators::Readings HostGenerators::read(const core::DumpSource& dump) {
@@ -133,30 +160,13 @@ std::optional<Cause> HostGenerators::apart(const std::string& name, std::size_t 
   };
   const std::string by = seeded_by(baseline, generator);
   const std::string other = seeded_by(candidate, generator);
-  if (first == 0 && by.empty() && other.empty()) {
-    return Cause(CauseKind::kRngStream,
-                 fmt::format("{} was never seeded: it stood elsewhere in each run from the start, "
-                             "and the program drew from it{}",
-                             generator.text,
-                             places(until)),
-                 fmt::format("seed it: {}(...), or let exec do so (--seed)", generator.seed));
-  }
-  if (by != other) {
-    const auto text = [](const std::string& seeded) {
-      return seeded.empty() ? "never" : core::printable(seeded);
-    };
-    return Cause(CauseKind::kRngStream,
-                 fmt::format("{} was seeded otherwise: {} in the baseline, {} in the candidate{}",
-                             generator.text,
-                             text(by),
-                             text(other),
-                             places(until)),
-                 "give it the same seed in every run");
+  const bool was_never_seeded = first == 0 && by.empty() && other.empty();
+  if (was_never_seeded || by != other) {
+    return cause_of_seeds(generator, by, other, places(until));
   }
   // One of them has a reading there.
   const Readings& longer = here_->size() < there_.size() ? there_ : *here_;
-  const std::string since =
-      first == 0 ? "the start" : core::printable(longer.at(first - 1).where);
+  const std::string since = first == 0 ? "the start" : core::printable(longer.at(first - 1).where);
   return Cause(CauseKind::kRngStream,
                fmt::format("{} moved otherwise in each run since {}, where it stood alike{}",
                            generator.text,

@@ -172,6 +172,7 @@ comparators::Coverage random_coverage(Dice& dice) {
   c.candidate_ops = c.compared + c.skipped + c.not_judged + c.missing_in_baseline;
   c.fused_baseline = dice.below(3);
   c.fused_candidate = dice.below(3);
+  c.without_content = dice.below(3);
   c.replaced_baseline = dice.below(3);
   c.replaced_candidate = dice.below(3);
   c.tensors = dice.any();
@@ -225,6 +226,7 @@ void add_surroundings(Report& report, Dice& dice) {
   report.draws.devices = {dice.name(), dice.name()};
   report.draws.seeds.assign(1 + dice.below(4), dice.any());
   if (dice.chance(2)) report.draws.parting = dice.name();
+  if (dice.chance(2)) report.draws.of_host = {dice.name()};
 }
 
 comparators::ResumeSummary random_resume(Dice& dice) {
@@ -377,6 +379,7 @@ comparators::Report random_report(std::uint32_t seed) {
     report.runs.push_back(random_run(dice));
   }
   report.coverage = random_coverage(dice);
+  if (dice.chance(2)) report.without_content = {{dice.name(), dice.below(9)}};
   report.policy = dice.name();
   add_surroundings(report, dice);
   if (!dice.chance(3)) {
