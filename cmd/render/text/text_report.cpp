@@ -414,7 +414,8 @@ Line origin_line(const Origin& origin, std::uint64_t finals) {
                                                           format_count(origin.outputs_total),
                                                           format_count(finals))
                                             : "";
-  return op_line(index, origin.record).put("  ").put(spread, Role::kHint);
+  Line line(origin.baseline_index ? "" : "candidate ");
+  return line.put(op_line(index, origin.record)).put("  ").put(spread, Role::kHint);
 }
 
 std::string path_text(const Origin& origin) {
