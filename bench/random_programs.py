@@ -138,8 +138,10 @@ class Trial:
     def judge(self):
         """@return the outcome and the reason"""
         bare = [self.run(name, record=False) for name in ("bare", "again")]
-        if any("Error" in run[2] and not self.program.ends.startswith("exception") and run[0] == 1 for run in bare):
-            return "broken", bare[0][2].strip().splitlines()[-1]
+        if not self.program.ends.startswith("exception"):
+            for run in bare:
+                if run[0] == 1 and "Error" in run[2]:
+                    return "broken", run[2].strip().splitlines()[-1]
         recorded = [self.run(name, record=True) for name in ("first", "second")]
         equal = bare[0] == bare[1]
         for run in recorded:
