@@ -160,7 +160,10 @@ std::vector<AttachedProcess> processes_in(const fs::path& folder) {
       continue;
     if (auto process = read_state(entry.path())) found.push_back(std::move(*process));
   }
-  std::ranges::sort(found, {}, &AttachedProcess::process);
+  // A program that another one replaced has its number, and stands behind it.
+  std::ranges::sort(found, {}, [](const AttachedProcess& process) {
+    return std::pair(process.process, process.journal.string().size());
+  });
   return found;
 }
 

@@ -492,7 +492,11 @@ class _Recording:
         self.begin(is_forked=True)
 
     def begin(self, is_forked=False):
-        self.directory = os.path.join(plan["directory"], str(self.process))
+        first = self.directory = os.path.join(plan["directory"], str(self.process))
+        images = 0  # of programs that this one has replaced (os.execv), or that had its number before
+        while os.path.exists(self.directory) or os.path.exists(self.directory + ".json"):
+            images += 1
+            self.directory = f"{first}{images:03}"
         self.failure = None
         self.began = time.time()
         self.ended = False
@@ -658,6 +662,13 @@ class _Recording:
         os.register_at_fork(after_in_child=self._let_go)
         end = guarded(self.end)
         watch(os, "_exit", lambda *_args, **_kwargs: end())
+
+        def replace(path, *_args, **_kwargs):
+            if not isinstance(path, int) and os.access(path, os.X_OK):  # else the program goes on, as far as we know
+                end()
+
+        for name in ("execv", "execve"):  # which the others call
+            watch(os, name, guarded(replace))
         self.weakref = weakref
         self.plain = {float, self.torch.Tensor, self.torch.nn.Parameter}
         _compiling = getattr(getattr(self.torch, "compiler", None), "is_compiling", bool)

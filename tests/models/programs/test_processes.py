@@ -219,6 +219,26 @@ class Started(Processes):
             self.record(dump, file)
         self.compare("A", "B", 4)
 
+    def test_a_program_that_another_one_replaces(self):
+        file = self.program("""
+            import os, sys, torch
+            print((torch.ones(3) * float(sys.argv[1])).sum().item(), flush=True)
+            if sys.argv[2] == "other":
+                os.execv("/bin/echo", ["echo", "replaced"])
+            if sys.argv[2] == "itself":
+                os.execvp(sys.executable, [sys.executable, __file__, sys.argv[1], "last"])
+            """)
+        for name, value in (("A", 1), ("B", 1), ("C", 2)):
+            result = self.record(name, file, value, "other")
+            self.assertEqual(result.stdout, f"{3.0 * value}\nreplaced\n")
+            self.record(name + "-itself", file, value, "itself")
+        self.compare("A", "B", 0)
+        self.compare("A", "C", 1)
+        # Both are recorded: the first is one more process.
+        self.assertEqual([recorded for _, _, recorded in self.processes("A-itself")], [True])
+        self.compare("A-itself", "B-itself", 0)
+        self.compare("A-itself", "C-itself", 1)
+
 
 class Threads(Processes):
     def operators(self, dump):
