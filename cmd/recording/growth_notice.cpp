@@ -6,9 +6,9 @@
 
 #include <chrono>
 #include <csignal>
-#include <system_error>
 #include <utility>
 
+#include "cmd/recording/space.h"
 #include "cmd/render/text.h"
 #include "cmd/terminal/logging.h"
 
@@ -20,28 +20,8 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t kNext = 10;
 constexpr std::chrono::seconds kPause{2};
 
-std::uint64_t bytes_below(const fs::path& folder) {
-  std::uint64_t bytes = 0;
-  std::error_code error;
-  // Files come and go meanwhile: what cannot be read counts nothing.
-  for (auto at = fs::recursive_directory_iterator(folder, error);
-       !error && at != fs::recursive_directory_iterator();
-       at.increment(error)) {
-    std::error_code ignored;
-    if (!at->is_regular_file(ignored)) continue;
-    const std::uintmax_t size = at->file_size(ignored);
-    if (!ignored) bytes += size;
-  }
-  return bytes;
-}
-
-}  // namespace
-
-std::string smaller_text() {
-  return "--level digest keeps the least of a tensor; --steps, --module, --phase and --first-ops "
-         "record a part of the program";
-}
-
+/// The rate of a recording in progress, and what that makes in an hour.
+/// @param bytes  that it holds after so many `seconds`
 std::string growth_text(std::uint64_t bytes, double seconds) {
   constexpr double kHour = 3600;
   return fmt::format(
@@ -50,6 +30,13 @@ std::string growth_text(std::uint64_t bytes, double seconds) {
       seconds,
       format_bytes(static_cast<std::uint64_t>(static_cast<double>(bytes) / seconds * kHour)),
       smaller_text());
+}
+
+}  // namespace
+
+std::string smaller_text() {
+  return "--level digest keeps the least of a tensor; --steps, --module, --phase and --first-ops "
+         "record a part of the program";
 }
 
 GrowthNotice::GrowthNotice(fs::path folder) : folder_(std::move(folder)) {
@@ -76,7 +63,8 @@ void GrowthNotice::watch() {
   std::uint64_t next = kLargeRecording;
   std::unique_lock lock(mutex_);
   while (!ended_.wait_for(lock, kPause, [this] { return is_over_; })) {
-    const std::uint64_t bytes = bytes_below(folder_);
+    // Files come and go meanwhile: where one cannot be asked, the next look tells.
+    const std::uint64_t bytes = dump_size(folder_).value_or(0);
     if (bytes < next) continue;
     const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
     log_info(growth_text(bytes, passed.count()));

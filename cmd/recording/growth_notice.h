@@ -18,10 +18,6 @@ constexpr std::uint64_t kLargeRecording = std::uint64_t{64} << 20U;
 /// What makes a recording of a program smaller.
 std::string smaller_text();
 
-/// The rate of a recording in progress, and what that makes in an hour.
-/// @param bytes  that it holds after so many `seconds`
-std::string growth_text(std::uint64_t bytes, double seconds);
-
 /// Says how fast a recording grows, when it has come to kLargeRecording and at each tenfold of
 /// that. Nobody knows how long a program goes on, so that a rate takes the place of a size.
 class GrowthNotice : core::Pinned {

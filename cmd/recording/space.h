@@ -13,8 +13,8 @@
 
 namespace repro_check::cmd {
 
-/// Bytes of the files in a finished dump, and of the dumps of other ranks and processes in it;
-/// empty where they cannot be asked.
+/// Bytes of the files in the folder of a dump, or of a recording that becomes one, with those of
+/// other ranks and processes in it; empty where they cannot be asked.
 std::optional<std::uint64_t> dump_size(const std::filesystem::path& dump);
 
 /// What a recording is expected to take on its disk. Where nothing is known there is none, and the
