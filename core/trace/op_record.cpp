@@ -178,6 +178,16 @@ std::string_view phase_name(Phase phase) noexcept {
   return kNames.at(static_cast<std::size_t>(phase));
 }
 
+std::vector<std::pair<std::string_view, std::string_view>> call_modes(std::string_view modes) {
+  std::vector<std::pair<std::string_view, std::string_view>> all;
+  if (modes.empty()) return all;
+  for (const std::string_view mode : split(modes, ' ')) {
+    const std::size_t equals = std::min(mode.find('='), mode.size());
+    all.emplace_back(mode.substr(0, equals), mode.substr(std::min(equals + 1, mode.size())));
+  }
+  return all;
+}
+
 std::string_view base_name(std::string_view name) noexcept {
   const std::size_t colons = name.find("::");
   return colons == std::string_view::npos ? name : name.substr(colons + 2);

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -177,7 +178,15 @@ struct OpHead {
   std::uint32_t step = 0;   ///< which of the configuration's `calls`
   std::uint32_t rank = 0;
   std::uint32_t lane = 0;  ///< where in the program it was called, see forked_lane()
+  /// What of the calling thread decides dtypes, where it is not LibTorch's default, with a space
+  /// between: `autocast.cpu=bfloat16 default_dtype=float64`.
+  std::string modes = {};
 };
+
+inline constexpr std::string_view kDefaultDtypeMode = "default_dtype";
+
+/// Name and value of each of OpHead::modes: `autocast.cpu` and `bfloat16`.
+std::vector<std::pair<std::string_view, std::string_view>> call_modes(std::string_view modes);
 
 /// One operator call.
 struct OpRecord : OpHead {

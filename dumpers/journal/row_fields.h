@@ -74,6 +74,7 @@ void row_fields(Codec& f, OpRow& row, Head& call) {
   f.number(row.step, call.step);
   f.number(row.rank, call.rank);
   f.number(row.lane, call.lane);
+  f.text(row.modes, call.modes);
 }
 
 /// Statistics and counts left out.

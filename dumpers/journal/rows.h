@@ -37,7 +37,7 @@ struct OpRow {
   std::uint32_t result_rows = 0;    ///< of `values`, behind those
   std::uint32_t tensor_count = 0;
   std::uint32_t substitution_count = 0;
-  std::uint32_t reserved = 0;
+  std::uint32_t modes = 0;  ///< text; 0 in each dump before 1.4
 };
 
 /// One value in preorder: a list is followed by its items, one level deeper.
@@ -165,7 +165,7 @@ inline constexpr TableLayout kOpsTable = table<OpRow>(
     "ops",
     "parent:i8 wall_ns:u8 values_begin:u8 tensors_begin:u8 substitutions_begin:u8 generator:i8 "
     "op:u4 site:u4 depth:u4 phase:u4 step:u4 rank:u4 lane:u4 argument_rows:u4 result_rows:u4 "
-    "tensor_count:u4 substitution_count:u4 reserved:u4");
+    "tensor_count:u4 substitution_count:u4 modes:u4");
 inline constexpr TableLayout kValuesTable =
     table<ValueRow>("values", "integer:i8 real:f8 imaginary:f8 name:u4 kind:u2 level:u2");
 inline constexpr TableLayout kTensorsTable = table<TensorRow>(

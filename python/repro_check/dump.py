@@ -278,7 +278,7 @@ class Dump:
             overload=info["overload"],
             seeded=bool(info["seeded"]),
             **self._site(row["site"]),
-            **{name: row[name] for name in ("phase", "step", "rank", "lane", "depth")},
+            **{name: row[name] for name in ("phase", "step", "rank", "lane", "modes", "depth")},
             parent=row["parent"] if row["parent"] >= 0 else None,
             seconds=row["wall_ns"] / 1e9,
             arguments=tuple(self._values(rows[:middle])),

@@ -49,7 +49,8 @@ TABLES: dict[str, np.dtype[typing.Any]] = {
         ("u8", "wall_ns values_begin tensors_begin substitutions_begin"),
         ("i8", "generator"),
         ("u4", "op site depth phase step rank lane argument_rows result_rows tensor_count"),
-        ("u4", "substitution_count reserved"),
+        ("u4", "substitution_count"),
+        ("text", "modes"),
     ),
     "tensors": _rows(
         ("u8", "digest_high digest_low"),

@@ -171,6 +171,7 @@ class Operator:
     step: int
     rank: int
     lane: int
+    modes: str  #: of the calling thread, where they are not LibTorch's: `autocast.cpu=bfloat16`
     depth: int
     parent: int | None
     seconds: float

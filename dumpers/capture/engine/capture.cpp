@@ -25,6 +25,7 @@
 #include "core/trace/program_records.h"
 #include "dumpers/capture/engine/operator_plan.h"
 #include "dumpers/capture/engine/values.h"
+#include "dumpers/capture/settings/call_modes.h"
 #include "dumpers/capture/tensors/storage_table.h"
 #include "dumpers/capture/tensors/strided_bytes.h"
 #include "dumpers/capture/torch/python_dispatch.h"
@@ -1133,6 +1134,7 @@ void Capture::fill_head(Frame& frame,
   number(record, place, lane_number());
   if (place.phase && frame.plan->exchange == Exchange::kCollective)
     record.phase = core::Phase::kReduce;
+  record.modes = read_call_modes();
   record.depth = static_cast<std::uint32_t>(thread.open.size());
   record.parent =
       thread.open.empty() ? -1 : static_cast<std::int64_t>(thread.open.back()->record.index);

@@ -129,6 +129,7 @@ core::OpRecord RandomRecords::next(std::uint64_t index) {
   record.step = static_cast<std::uint32_t>(below(4));
   record.rank = static_cast<std::uint32_t>(below(4));
   record.lane = static_cast<std::uint32_t>(below(4));
+  record.modes = below(3) == 0 ? "autocast.cpu=bfloat16" : "";
   record.tensors.resize(below(5));
   for (core::TensorRecord& item : record.tensors) item = tensor(index);
   record.arguments.resize(below(6));

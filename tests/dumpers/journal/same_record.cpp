@@ -37,8 +37,8 @@ bool same_record(const core::OpRecord& left, const core::OpRecord& right) {
   return left.index == right.index && same_object(left.op, right.op) &&
          same_object(left.site, right.site) && left.depth == right.depth &&
          left.parent == right.parent && left.phase == right.phase && left.step == right.step &&
-         left.rank == right.rank && left.lane == right.lane && left.arguments == right.arguments &&
-         left.results == right.results &&
+         left.rank == right.rank && left.lane == right.lane && left.modes == right.modes &&
+         left.arguments == right.arguments && left.results == right.results &&
          std::ranges::equal(left.tensors, right.tensors, same_tensor) &&
          left.substitutions == right.substitutions && left.generator == right.generator &&
          left.wall_ns == right.wall_ns;
