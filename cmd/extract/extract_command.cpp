@@ -89,6 +89,13 @@ constexpr Phrase kThreads{"torch.set_num_threads({})\n", "  at::set_num_threads(
 /// Deterministic algorithms, whether they only warn.
 constexpr Phrase kStrict{"torch.use_deterministic_algorithms(True, warn_only={})\n",
                          "  at::globalContext().setDeterministicAlgorithms(true, {});\n"};
+/// Of a kind of device and a dtype.
+constexpr Phrase kAutocast{
+    "torch.autocast({}, dtype={}).__enter__()\n",
+    "  at::autocast::set_autocast_enabled(c10::Device(std::string({0})).type(), true);\n"
+    "  at::autocast::set_autocast_dtype(c10::Device(std::string({0})).type(), {1});\n"};
+constexpr Phrase kDefaultDtype{"torch.set_default_dtype({})\n",
+                               "  c10::set_default_dtype(c10::scalarTypeToTypeMeta({}));\n"};
 constexpr Phrase kSeed{"    torch.manual_seed({})\n", "  at::manual_seed({}ULL);\n"};
 /// So many numbers that were drawn since the seed.
 constexpr Phrase kSkip{
@@ -240,6 +247,16 @@ std::string setting_statements(const Reproducer& reproducer, Language language) 
       text += in(language, kStrict, in(language, setting.used == "warn" ? kYes : kNo));
     }
   }
+  for (const auto& [name, word] : core::call_modes(reproducer.op.modes)) {
+    const auto dtype = core::parse_dtype(word);
+    if (!dtype) continue;
+    if (name == core::kDefaultDtypeMode) {
+      text += in(language, kDefaultDtype, dtype_literal(language, *dtype));
+    } else {
+      const std::string_view device = name.substr(std::min(name.find('.') + 1, name.size()));
+      text += in(language, kAutocast, string_literal(device), dtype_literal(language, *dtype));
+    }
+  }
   return text;
 }
 
@@ -278,7 +295,8 @@ std::string fact_comments(const Reproducer& reproducer, std::string_view comment
 
 /// What the program includes, in its order.
 constexpr std::string_view kCppHeaders =
-    "ATen/ATen.h ATen/Parallel.h ATen/core/dispatch/Dispatcher.h ATen/core/jit_type.h "
+    "ATen/ATen.h ATen/Parallel.h ATen/autocast_mode.h ATen/core/dispatch/Dispatcher.h "
+    "ATen/core/jit_type.h "
     "c10/core/InferenceMode.h cmath cstdint cstdio cstdlib cstring fstream iterator map string "
     "vector ";
 

@@ -133,6 +133,7 @@ constexpr std::array kOperator{
         "phase",
         "{phase}, step {step}, depth {depth}[, inside op {inside}][, rank {other_rank}][, lane "
         "{other_lane}]"},
+    ViewLine{"under", "{}", "modes"},
     ViewLine{"argument", "{name} = {text}", "arguments"},
     ViewLine{"result", "{}", "results"},
     ViewLine{"{role}",
@@ -606,6 +607,8 @@ void describe(Members& f, const core::GeneratorUse& it) {
 
 void describe(Members& f, const core::OpRecord& it) {
   const core::CallSite site = it.site ? *it.site : core::CallSite{};
+  std::vector<std::string_view> modes;
+  if (!it.modes.empty()) modes = core::split(it.modes, ' ');
   std::vector<Json> results;
   for (const core::Value& result : it.results) results.push_back(value_json(result));
   std::vector<const core::TensorRecord*> inputs;
@@ -616,7 +619,8 @@ void describe(Members& f, const core::OpRecord& it) {
   f MEMBER(index)("operator", full_name(it))("seeded", it.op != nullptr && it.op->seeded);
   f("module", site.module_path)("module_type", site.module_type)("source", site.frames);
   f("phase", core::phase_name(it.phase)) MEMBER(step) MEMBER(rank) MEMBER(lane) MEMBER(depth);
-  f MEMBER(parent) MEMBER(arguments)("results", results)("inputs", inputs)("outputs", outputs);
+  f("modes", modes) MEMBER(parent)
+      MEMBER(arguments)("results", results)("inputs", inputs)("outputs", outputs);
   f MEMBER(substitutions) MEMBER(generator) MEMBER(wall_ns);
 }
 

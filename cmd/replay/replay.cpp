@@ -106,12 +106,20 @@ bool tensors_agree(const core::OpRecord& left, const core::OpRecord& right) {
   return inputs(left) == inputs(right);
 }
 
-/// The names of those that differ, of records whose tensors agree.
+/// The names of those that differ, modes among them, of records whose tensors agree.
 std::string other_arguments(const core::OpRecord& left, const core::OpRecord& right) {
   std::vector<std::string_view> names;
   for (const core::Argument& argument : left.arguments) {
     const core::Value* other = core::find_argument(right, argument.name);
     if (other == nullptr || !(*other == argument.value)) names.push_back(argument.name);
+  }
+  const auto ours = core::call_modes(left.modes);
+  const auto theirs = core::call_modes(right.modes);
+  for (const auto& [these, those] : {std::pair{&ours, &theirs}, std::pair{&theirs, &ours}}) {
+    for (const auto& mode : *these) {
+      const bool same = std::ranges::find(*those, mode) != those->end();
+      if (!same && std::ranges::find(names, mode.first) == names.end()) names.push_back(mode.first);
+    }
   }
   return core::printable(fmt::format("{}", fmt::join(names, ", ")));
 }
@@ -189,7 +197,8 @@ ReplayFindings replay(const ReplayPlan& plan) {
     findings.against_op = other.op;
     const core::OpRecord there = core::require_replayable(*against, other.op);
     const bool tensors = tensors_agree(findings.op, there);
-    findings.same_inputs = tensors && findings.op.arguments == there.arguments;
+    findings.same_inputs =
+        tensors && findings.op.arguments == there.arguments && findings.op.modes == there.modes;
     if (tensors) findings.other_arguments = other_arguments(findings.op, there);
   }
   const TemporaryFile request("repro-check-replay");

@@ -45,6 +45,7 @@
 #include "dumpers/capture/engine/operator_plan.h"
 #include "dumpers/capture/engine/values.h"
 #include "dumpers/capture/generators/generator_watch.h"
+#include "dumpers/capture/settings/call_modes.h"
 #include "dumpers/capture/torch/torch_compat.h"
 
 namespace repro_check::replay {
@@ -639,6 +640,7 @@ class Call {
     torch::jit::Stack stack = arguments();
     {
       const MovedGenerator moved(generator_, start_);
+      const capture::CallModesPin modes(record_.modes);
       const capture::Capture::Scope scope(capture_);
       try {
         op_->callBoxed(&stack);

@@ -49,7 +49,8 @@ struct Outcome {
   std::vector<std::string> notes;  ///< what a reader must know to trust the numbers, each once
 };
 
-/// Executes one recorded operator again with the inputs, scalars and generator state of its record.
+/// Executes one recorded operator again with the inputs, scalars, modes (core::OpHead::modes) and
+/// generator state of its record.
 /// Arguments it writes are made afresh for each call; strides and shared storages are as recorded.
 /// Thread counts are put back; other settings are the caller's business. Gradients are not
 /// recorded.

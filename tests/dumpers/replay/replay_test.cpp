@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "dumpers/capture/settings/call_modes.h"
 #include "dumpers/capture/settings/determinism.h"
 #include "tests/dumpers/capture/recording.h"
 #include "tests/dumpers/capture/trace_source.h"
@@ -242,6 +243,32 @@ DOCTEST_TEST_CASE("thread counts are tried one after the other and put back") {
     DOCTEST_CHECK(outcome.rounds[i].threads == static_cast<int>(i) + 1);
     DOCTEST_CHECK(outcome.rounds[i].results.at(0).as_recorded == (i == 1));
   }
+}
+
+DOCTEST_TEST_CASE("a call is made again under its autocast and its default dtype") {
+  const at::Tensor x = at::arange(4, at::kFloat).div(3).reshape({2, 2});
+  TraceSource source = record_values([&] {
+    at::mm(x, x);
+    {
+      const capture::CallModesPin modes("autocast.cpu=bfloat16");
+      at::matmul(x, x);
+    }
+    const capture::CallModesPin modes("default_dtype=float64");
+    at::arange(3).div(at::full({1}, 3, at::kLong));
+  });
+  DOCTEST_CHECK(source.trace().only("aten::mm").modes.empty());
+  DOCTEST_CHECK(source.trace().only("aten::matmul").modes == "autocast.cpu=bfloat16");
+  DOCTEST_CHECK(source.trace().only("aten::div").modes == "default_dtype=float64");
+  for (const char* name : {"aten::mm", "aten::matmul", "aten::div"}) {
+    DOCTEST_CAPTURE(name);
+    const Outcome outcome = replay(source, request_for(source, name, 3));
+    DOCTEST_REQUIRE(outcome.rounds[0].results.size() == 1);
+    DOCTEST_CHECK(outcome.rounds[0].results[0].as_recorded == true);
+    DOCTEST_CHECK(capture::read_call_modes().empty());
+  }
+  source.trace().records[source.trace().only("aten::mm").index].modes = "autocast.toaster=float32";
+  DOCTEST_CHECK(error_of([&] { replay(source, request_for(source, "aten::mm")); }) ==
+                core::ErrorKind::kNotComparable);
 }
 
 DOCTEST_TEST_CASE("the distance from float64 is exact on small numbers") {

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A configuration with a program: whatever `run` does with a model it does with a program."""
 import json
+import subprocess
 import sys
 import textwrap
 import unittest
@@ -732,6 +733,31 @@ memory.numpy()[:] = float(sys.argv[1])
         linear = next(op["index"] for op in listed if op["operator"] == "aten::linear")
         self.assertEqual(self.tool("replay", "dump", "--op", linear).code, 0)
         self.assertEqual(self.tool("extract", "dump", "--op", linear, "-o", "repro.py").code, 0)
+
+    def test_replay_and_extract_under_autocast(self):
+        file = self.write("""
+            import torch
+            torch.manual_seed(0)
+            x, w = torch.randn(4, 8), torch.randn(3, 8)
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                torch.nn.functional.linear(x, w)
+            torch.set_default_dtype(torch.float64)
+            torch.arange(3).div(torch.tensor(3))
+            """)
+        done = self.tool("exec", "--level", "tensor", "-o", "dump", "--", sys.executable, file)
+        self.assertEqual(done.code, 0, done.stderr)
+        listed = json.loads(self.tool("inspect", "dump", "--list", "--format", "json").stdout)["ops"]
+        for operator, modes in (("aten::linear", ["autocast.cpu=bfloat16"]), ("aten::div.Tensor", ["default_dtype=float64"])):
+            with self.subTest(operator):
+                index = next(op["index"] for op in listed if op["operator"] == operator)
+                shown = json.loads(self.tool("inspect", "dump", "--op", index, "--format", "json").stdout)
+                self.assertEqual(shown["op"]["modes"], modes)
+                replayed = self.tool("replay", "dump", "--op", index)
+                self.assertEqual(replayed.code, 0, replayed.stdout + replayed.stderr)
+                script = f"repro_{index}.py"
+                self.assertEqual(self.tool("extract", "dump", "--op", index, "-o", script).code, 0)
+                again = subprocess.run([sys.executable, script], cwd=self.folder, capture_output=True, text=True)
+                self.assertEqual(again.returncode, 0, again.stdout + again.stderr)
 
 
 class Seeds(Program):
