@@ -19,10 +19,6 @@
 namespace repro_check::comparators {
 namespace {
 
-std::uint32_t ranks_of(const core::DumpSource& dump) {
-  return number_fact(dump.manifest(), core::kRanks).value_or(1);
-}
-
 bool is_whole_parameter(const core::OpRecord& record, const core::Argument& argument) {
   const auto* slot = std::get_if<core::TensorSlot>(&argument.value.data);
   return slot != nullptr && slot->index < record.tensors.size() &&
@@ -147,6 +143,10 @@ void take_losses(const Told& here, const Told& there, CommonOfWorlds& common) {
 }
 
 }  // namespace
+
+std::uint32_t ranks_of(const core::DumpSource& dump) {
+  return number_fact(dump.manifest(), core::kRanks).value_or(1);
+}
 
 bool ran_on_as_many_ranks(const core::DumpSource& baseline, const core::DumpSource& candidate) {
   return ranks_of(baseline) == ranks_of(candidate);

@@ -10,7 +10,10 @@
 
 namespace repro_check::comparators {
 
-/// Whether the programs of two recordings ran on as many ranks; one that says nothing ran on one.
+/// How many ranks the program of a recording ran on; one that says nothing ran on one.
+std::uint32_t ranks_of(const core::DumpSource& dump);
+
+/// Whether the programs of two recordings ran on as many ranks.
 bool ran_on_as_many_ranks(const core::DumpSource& baseline, const core::DumpSource& candidate);
 
 /// What two recordings of one rank have to have alike although their programs ran on other numbers

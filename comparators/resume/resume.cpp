@@ -17,6 +17,7 @@
 #include <variant>
 #include <vector>
 
+#include "comparators/ranks/other_world.h"
 #include "core/tensor/tensor_record.h"
 #include "core/trace/op_record.h"
 #include "core/trace/program_records.h"
@@ -704,6 +705,14 @@ ResumePoint find_resume(const core::DumpSource& baseline, const core::DumpSource
                    "resume from the checkpoint that the first run saved, with torch.load, "
                    "pickle.load or safetensors; record both with "
                    "--checkpoints, or with /program/resume");
+  }
+  if (!ran_on_as_many_ranks(baseline, candidate)) {
+    return refused(fmt::format("the first run had {} and the resumed one {}: a rank of one holds "
+                               "other parts and reads other samples than that of the other",
+                               counted(ranks_of(baseline), "rank"),
+                               counted(ranks_of(candidate), "rank")),
+                   "resume on as many ranks to see whether each state is restored; `repro-check "
+                   "ranks` judges each run by itself");
   }
   const auto [saved, loaded, use, files] = find_restore(here, there);
   // Of a program that makes its steps without an optimizer of PyTorch nobody counts them.

@@ -112,6 +112,25 @@ TEST_CASE("each state that parts has its word, also where no operator parts") {
   CHECK(outcome_of(compare_resumed(told), StateKind::kPythonGenerator) == Restored::kNotLoaded);
 }
 
+TEST_CASE("a run that resumed on another number of ranks is not judged by the parts of one") {
+  Run whole("whole");
+  whole.says("saved", {{"saved['random']", 7.0}}, 1)
+      .says("at_forward", {{"count.weight@0:0/2.step", 7.0}}, 1)
+      .runs("aten::b", 1);
+  Run resumed("resumed");
+  resumed.says("loaded", {{"loaded['random']", 7.0}})
+      .says("at_forward", {{"count.weight@0:0/4.step", 7.0}})
+      .runs("aten::b", 0);
+  whole.trace().manifest()["environment"] = {{"distributed.ranks", "2"}};
+  resumed.trace().manifest()["environment"] = {{"distributed.ranks", "4"}};
+  CompareOptions options;
+  options.spec.resume = true;
+  const Report report = compare_traces(whole.trace(), resumed.trace(), options);
+  CHECK(report.status == Status::kNotComparable);
+  REQUIRE_FALSE(report.reasons.empty());
+  CHECK(report.reasons.front().find("2 ranks and the resumed one 4 ranks") != std::string::npos);
+}
+
 Report compare_states(const ordered_json& saved,
                       const ordered_json& here,
                       const ordered_json& there,
