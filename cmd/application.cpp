@@ -128,9 +128,9 @@ core::ExitCode run_application(int argc, const char* const* argv) {
     words.push_back("--help");
   }
   // Of a configuration it is what `run` does, with all that `run` takes.
-  if (argc > 1 && words[1] == std::string_view("exec") && names_configuration(words)) {
-    words[1] = "run";
-  }
+  const bool is_former_run =
+      argc > 1 && words[1] == std::string_view("exec") && names_configuration(words);
+  if (is_former_run) words[1] = "run";
   // What a script of `completion` asks.
   if (words.size() > 4 && words[1] == std::string_view("completion") &&
       words[3] == std::string_view("--")) {
@@ -145,6 +145,7 @@ core::ExitCode run_application(int argc, const char* const* argv) {
     throw core::usage_error("-q and -v contradict each other", "give one of them");
   }
   set_log_level(globals.verbosity, globals.quiet);
+  if (is_former_run) log_warning("exec -c is run -c, and will go: type `repro-check run -c`");
   tool.expect_paths();
   for (std::size_t i = 0; i < commands.size(); ++i) {
     if (tool.verbs()[i]->is_chosen()) return commands[i]->run(globals);

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -10,6 +12,7 @@
 #include "cmd/options/command.h"
 #include "cmd/options/command_line.h"
 #include "cmd/options/compare_options.h"
+#include "cmd/recording/default_places.h"
 #include "cmd/recording/progress.h"
 #include "cmd/render/render.h"
 #include "cmd/reports/rank_pairs.h"
@@ -17,6 +20,7 @@
 #include "cmd/reports/report_flags.h"
 #include "cmd/reports/verdict.h"
 #include "cmd/run/runs.h"
+#include "cmd/terminal/logging.h"
 #include "cmd/terminal/output.h"
 #include "comparators/compare.h"
 #include "comparators/ranks/ranks.h"
@@ -30,7 +34,8 @@ class DiffCommand final : public Command {
   DiffCommand()
       : Command({"diff",
                  "Compare dumps with the first one",
-                 {"repro-check diff repro-check-out/baseline repro-check-out/candidate",
+                 {"repro-check diff    # the last two of `repro-check exec -- COMMAND`",
+                  "repro-check diff repro-check-out/baseline repro-check-out/candidate",
                   "repro-check diff run-1 run-2 run-3",
                   "repro-check diff run-a run-b --partial    # a dump a rank: rank by rank",
                   "repro-check diff run-a run-b --ranks 0:512 --format jsonl > 0.jsonl",
@@ -41,6 +46,7 @@ class DiffCommand final : public Command {
 
   core::ExitCode run(const GlobalOptions& globals) override {
     report_.check_output();
+    choose_dumps();
     comparators::CompareOptions options = compare_options(policy_.spec());
     options.spec.resume = resume_;
     options.verify_all = verify_ == "all";
@@ -70,6 +76,18 @@ class DiffCommand final : public Command {
   }
 
  private:
+  void choose_dumps() {
+    if (!candidates_.empty()) return;
+    if (!baseline_.empty()) {
+      throw usage_error("diff takes two dumps or more, and one was given",
+                        "repro-check diff " + shell_quote(baseline_) + " CANDIDATE");
+    }
+    const auto [earlier, later] = last_two_alike();
+    log_info(fmt::format("comparing {} with {}", later.string(), earlier.string()));
+    baseline_ = earlier.string();
+    candidates_ = {later.string()};
+  }
+
   /// Rank by rank. JSON Lines are a line a pair.
   [[nodiscard]] core::ExitCode judge_all(const std::vector<RankPair>& ranks,
                                          const comparators::CompareOptions& options,
@@ -114,12 +132,10 @@ class DiffCommand final : public Command {
     return sum_up(std::move(reports), assess_dumps(dumps, opening.references, options.max_items));
   }
 
-  std::string baseline_ =
-      value(&baseline_, "baseline DUMP  Dump that is taken as right", {.required = true});
+  std::string baseline_ = value(&baseline_, "baseline DUMP  Dump that is taken as right");
   std::vector<std::string> candidates_ =
       value(&candidates_,
-            "candidate DUMP  Dump that is judged by it; several are taken for repeats of one run",
-            {.required = true});
+            "candidate DUMP  Dump that is judged by it; several are taken for repeats of one run");
   PolicyFlags policy_ = group(&policy_);
   std::string verify_ =
       word(&verify_,

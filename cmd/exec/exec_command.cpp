@@ -25,6 +25,7 @@
 
 #include "cmd/options/command.h"
 #include "cmd/options/command_line.h"
+#include "cmd/recording/default_places.h"
 #include "cmd/recording/growth_notice.h"
 #include "cmd/recording/kit.h"
 #include "cmd/recording/output_lock.h"
@@ -215,8 +216,6 @@ void make_dumps(ProgramRecording& recording, const fs::path& dump, const Program
 ///         nothing was recorded, else {kRunFailed}
 ProgramEnd record(const configs::RecordRequest& request,
                   const std::optional<std::chrono::duration<double>>& timeout) {
-  const OutputLock beside(fs::absolute(request.dump).parent_path(), OutputLock::Mode::kBeside);
-  const OutputLock held(request.dump);
   ProgramRecording recording(request);
   const ProgramEnd end = run_program(recording.plan(), timeout);
   try {
@@ -238,23 +237,17 @@ ProgramEnd record(const configs::RecordRequest& request,
 class ExecCommand final : public Command {
  public:
   ExecCommand()
-      : Command({"exec",
-                 "Record a program that uses PyTorch, unchanged",
-                 {"repro-check exec -o before -- python train.py --epochs 1",
-                  "repro-check exec -o after --level tensor --determinism warn -- python train.py",
-                  "repro-check exec -c config.json"}}) {}
+      : Command(
+            {"exec",
+             "Record a program that uses PyTorch, unchanged",
+             {"repro-check exec -- python train.py",
+              "repro-check exec -o before -- python train.py --epochs 1",
+              "repro-check exec -o after --level tensor --determinism warn -- python train.py"}}) {}
 
   core::ExitCode run(const GlobalOptions& /*globals*/) override {
-    fs::path dump = fs::path(out_).lexically_normal();
-    if (dump.filename().empty()) dump = dump.parent_path();
-    std::error_code ignored;
-    if (!force_ && fs::exists(dump, ignored)) {
-      throw core::usage_error(dump.string() + ": is there already",
-                              "record to another directory, or replace it with --force");
-    }
     std::optional<std::chrono::duration<double>> timeout;
     if (timeout_ > 0) timeout.emplace(timeout_);
-    const ProgramEnd end = record(request(dump), timeout);
+    const ProgramEnd end = record_in_its_place(timeout);
     if (end.timed_out) {
       throw core::run_failed(fmt::format("the program was killed after {} s", timeout_),
                              "give it more with --timeout");
@@ -264,6 +257,25 @@ class ExecCommand final : public Command {
   }
 
  private:
+  /// Nothing is held any more when this returns.
+  [[nodiscard]] ProgramEnd record_in_its_place(
+      const std::optional<std::chrono::duration<double>>& timeout) const {
+    if (!out_) {
+      const HeldPlace place = next_place();
+      return record(request(place.directory), timeout);
+    }
+    fs::path dump = fs::path(*out_).lexically_normal();
+    if (dump.filename().empty()) dump = dump.parent_path();
+    std::error_code ignored;
+    if (!force_ && fs::exists(dump, ignored)) {
+      throw core::usage_error(dump.string() + ": is there already",
+                              "record to another directory, or replace it with --force");
+    }
+    const OutputLock beside(fs::absolute(dump).parent_path(), OutputLock::Mode::kBeside);
+    const OutputLock held(dump);
+    return record(request(dump), timeout);
+  }
+
   /// What the flags say, as a configuration says it.
   [[nodiscard]] configs::RecordRequest request(const fs::path& dump) const {
     Json document;
@@ -297,7 +309,8 @@ class ExecCommand final : public Command {
 
   std::vector<std::string> command_ = value(
       &command_, "command COMMAND  The program and its arguments, behind --", {.required = true});
-  std::string out_ = value(&out_, "-o,--out DIR  Directory of the dump", {.required = true});
+  std::optional<std::string> out_ =
+      value(&out_, "-o,--out DIR  Directory of the dump (repro-check-out/exec-1, exec-2, ...)");
   std::string level_ =
       word(&level_, "--level digest|stats|tensor  What is kept of a tensor", "digest");
   std::string depth_ = word(&depth_, "--depth top|leaf|all  Which operators", "top");

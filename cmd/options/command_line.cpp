@@ -318,6 +318,31 @@ void Options::flag(const std::string& text, const FlagTarget& into, const Option
   keep_to(*std::visit(add, into), "", rules);
 }
 
+void Options::command(const std::string& text, std::vector<std::string>* into) {
+  const OptionRules rules{.check = [](const std::string& word) {
+    throw core::usage_error("unexpected argument \"" + word + "\"",
+                            "the command of a program stands behind --");
+  }};
+  value(text, into, rules);
+  command_ = into;
+}
+
+std::vector<const char*> Options::take_command(std::vector<const char*> words) const {
+  const auto dashes = std::ranges::find(words, std::string_view("--"));
+  if (dashes == words.end()) return words;
+  const auto verb = std::find_if(words.begin() + 1, dashes, [&](std::string_view word) {
+    return std::ranges::any_of(verbs_, [&](const auto& one) { return one->name() == word; });
+  });
+  if (verb == dashes) return words;
+  for (const auto& one : verbs_) {
+    if (one->name() != *verb || one->command_ == nullptr) continue;
+    one->command_->assign(dashes + 1, words.end());
+    words.erase(dashes, words.end());
+    break;
+  }
+  return words;
+}
+
 Options& Options::verb(const std::string& name, const std::string& summary) {
   const bool is_tool = tool_ != nullptr;
   if (!is_tool) app_->require_subcommand(0, 1);
@@ -352,8 +377,9 @@ void Options::version(const std::function<std::string()>& text) {
 
 std::optional<std::string> Options::parse(const std::vector<const char*>& words,
                                           std::size_t columns) {
+  const std::vector<const char*> own = take_command(words);
   try {
-    app_->parse(static_cast<int>(words.size()), words.data());
+    app_->parse(static_cast<int>(own.size()), own.data());
   } catch (const CLI::CallForVersion& version) {
     return std::string(version.what()) + "\n";
   } catch (const CLI::CallForHelp&) {

@@ -86,6 +86,8 @@ class Options : core::Pinned {
   /// One of a few words, `text|json`; another one is an error that names the near miss.
   void word(const std::string& text, const Target& into, const OptionRules& rules = {});
   void flag(const std::string& text, const FlagTarget& into, const OptionRules& rules = {});
+  /// All words behind `--`, of a verb whose other positionals stand before it.
+  void command(const std::string& text, std::vector<std::string>* into);
 
   /// A verb of the tool, or one below a verb.
   Options& verb(const std::string& name, const std::string& summary);
@@ -118,10 +120,13 @@ class Options : core::Pinned {
  private:
   explicit Options(CLI::App* app);
   void keep_to(CLI::Option& option, const std::string& value, const OptionRules& rules);
+  /// Takes the words behind `--` away, where the verb has a place for them.
+  [[nodiscard]] std::vector<const char*> take_command(std::vector<const char*> words) const;
 
   std::unique_ptr<CLI::App> tool_;
   CLI::App* app_;
   bool global_ = false;
+  std::vector<std::string>* command_ = nullptr;
   std::vector<std::unique_ptr<Options>> verbs_;
 };
 

@@ -14,6 +14,7 @@
 
 #include "cmd/options/command_line.h"
 #include "cmd/options/starting_config.h"
+#include "cmd/recording/default_places.h"
 #include "cmd/render/text.h"
 #include "cmd/terminal/output.h"
 #include "configs/parser/config_parser.h"
@@ -118,6 +119,23 @@ configs::Config config_of_model(const std::string& model, const Overrides& overr
                               shell_quote(model) + " -o config.json");
 }
 
+/// A program with a folder of its own below the default one.
+configs::Config config_of_program(const std::vector<std::string>& command,
+                                  const Overrides& overrides) {
+  nlohmann::ordered_json document;
+  document["program"]["command"] = command;
+  document["dump"]["directory"] =
+      (std::filesystem::path(kDefaultFolder) / name_of_program(command)).string();
+  std::string text;
+  try {
+    text = document.dump();
+  } catch (const nlohmann::json::exception&) {
+    throw core::usage_error("the command is not valid UTF-8",
+                            "record it with repro-check exec, which takes any words");
+  }
+  return configs::parse_config(text, "command line", std::filesystem::current_path(), overrides);
+}
+
 }  // namespace
 
 std::string quoted(const std::string& text) {
@@ -139,11 +157,17 @@ void ConfigOptions::define(Options& options, bool required, bool with_positional
     if (hint.empty()) return;
     throw core::usage_error("unexpected argument \"" + word + "\"", hint);
   };
+  verb_ = options.name();
+  const bool with_command = required && with_positional;
   const std::string positional = with_positional ? "config," : "";
   options.value(
       positional + "-c,--config FILE  Configuration, or a TorchScript model; - reads stdin",
       &file_,
-      {.required = required, .check = no_mistyped_verb});
+      {.required = required && !with_command, .check = no_mistyped_verb});
+  if (with_command) {
+    options.command("command COMMAND  In its place, behind --, a program and its arguments",
+                    &command_);
+  }
   options.value("--seed N  Seed of every generator, in place of /seed", &seed_);
   options.value("--device NAME  Device, in place of /device", &device_);
   options.value("--timeout SECONDS  Kill a run after so many seconds, in place of /timeout",
@@ -179,6 +203,17 @@ const configs::RunSpec& choose_run(const configs::Config& config,
       near_hint(*name, names, fmt::format("its runs are {}", fmt::join(names, ", "))));
 }
 
+void ConfigOptions::require_one() const {
+  if (file_.empty() == command_.empty()) {
+    throw core::usage_error(
+        fmt::format("{} takes {} configuration, a TorchScript model or, behind --, a program",
+                    verb_,
+                    file_.empty() ? "a" : "one of a"),
+        fmt::format("repro-check {0} -c config.json, or repro-check {0} -- python train.py",
+                    verb_));
+  }
+}
+
 configs::Config ConfigOptions::load(const std::optional<std::string>& dump_directory,
                                     const std::optional<std::uint64_t>& repeat) const {
   std::vector<configs::ConfigOverride> overrides;
@@ -194,6 +229,8 @@ configs::Config ConfigOptions::load(const std::optional<std::string>& dump_direc
     const std::string absolute = std::filesystem::absolute(*dump_directory).string();
     overrides.push_back({"/dump/directory", quoted(absolute)});
   }
+  require_one();
+  if (!command_.empty()) return config_of_program(command_, overrides);
   if (file_ == kStdin) {
     return configs::parse_config(from_stdin(), "stdin", std::filesystem::current_path(), overrides);
   }

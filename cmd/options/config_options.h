@@ -19,14 +19,18 @@ std::string quoted(const std::string& text);
 /// `[-c] FILE` and the flags that override it, shared by the verbs that read a configuration.
 class ConfigOptions {
  public:
-  /// Adds the file, with -c or without, --seed, --device, --timeout, --set and --keep-values.
-  /// @param required  whether the file must be given
-  /// @param with_positional  it needs no -c; not where other positionals are taken
+  /// Adds the file, with -c or without, or the command of a program behind `--`, --seed, --device,
+  /// --timeout, --set and --keep-values.
+  /// @param required  whether one of both must be given; else there is no command
+  /// @param with_positional  the file needs no -c, and there may be a command; not where other
+  ///                         positionals are taken
   void define(Options& options, bool required, bool with_positional = true);
 
   [[nodiscard]] bool given() const noexcept { return !file_.empty(); }
   /// As the user typed it.
   [[nodiscard]] const std::string& file() const noexcept { return file_; }
+  /// Of the program that was given in place of a file; empty where there is none.
+  [[nodiscard]] const std::vector<std::string>& command() const noexcept { return command_; }
 
   /// What the user gave beside the file: `--seed 3 --set /threads=2`, a word each, to be shown:
   /// values that may be secrets are left out.
@@ -39,7 +43,11 @@ class ConfigOptions {
                                      const std::optional<std::uint64_t>& repeat = {}) const;
 
  private:
+  void require_one() const;
+
+  std::string verb_;
   std::string file_;
+  std::vector<std::string> command_;
   std::optional<std::uint64_t> seed_;
   std::optional<std::string> device_;
   std::optional<std::uint64_t> timeout_;

@@ -23,11 +23,20 @@ std::string path_word(std::string_view path) {
 /// What came on stdin is gone.
 bool can_be_typed_again(std::string_view config) { return !config.empty() && config != "-"; }
 
-/// `repro-check run -c config.json`, with the user's own options.
-std::string on_config(const RenderOptions& options, std::string_view verb, std::string_view more) {
-  std::string command =
-      fmt::format("repro-check {} -c {}{}", verb, path_word(options.config_path), more);
+/// `repro-check run -c config.json`, or `repro-check run -- python train.py`, with the user's own
+/// options.
+/// @param behind  further options, which win over the user's
+std::string on_config(const RenderOptions& options,
+                      std::string_view verb,
+                      std::string_view more,
+                      std::string_view behind = "") {
+  std::string command = fmt::format("repro-check {}", verb);
+  if (options.command.empty()) command += " -c " + path_word(options.config_path);
+  command += more;
   for (const std::string& word : options.config_flags) command += " " + shell_quote(word);
+  command += behind;
+  if (!options.command.empty()) command += " --";
+  for (const std::string& word : options.command) command += " " + shell_quote(word);
   return command;
 }
 
@@ -39,8 +48,8 @@ std::string run_command(const Report& report,
   const std::string& out = options.output_directory;
   // A run replaces what an earlier one has left, which a damaged dump no longer shows to be.
   const char* force = report.status == Status::kDamaged ? " --force" : "";
-  return on_config(options, "run", times) + set + (out.empty() ? "" : " --out " + path_word(out)) +
-         force;
+  return on_config(
+      options, "run", times, set + (out.empty() ? "" : " --out " + path_word(out)) + force);
 }
 
 std::string inspect_words(const RunSummary& run) {
@@ -157,7 +166,7 @@ std::string try_again(const Report& report, const RenderOptions& options) {
 }
 
 std::string run_again(const Report& report, const RenderOptions& options) {
-  if (!can_be_typed_again(options.config_path)) return {};
+  if (options.command.empty() && !can_be_typed_again(options.config_path)) return {};
   if (report.status == Status::kDamaged || report.status == Status::kIncomplete) {
     return run_command(report, options, "");
   }

@@ -80,11 +80,12 @@ struct RenderOptions {
   std::size_t columns = 0;
   /// Host of the files that places are linked to (OSC 8); empty = no links. See use_links().
   std::string link_host;
-  bool all = false;               ///< list every divergent operator the report holds
-  std::size_t top = kDefaultTop;  ///< further divergent operators listed, unless `all`
-  bool name_pair = false;         ///< say below the verdict which two dumps it is about
-  bool pretty_json = false;       ///< two-space indent: for a terminal
-  std::string config_path;        ///< as the user typed it; empty = not known
+  bool all = false;                  ///< list every divergent operator the report holds
+  std::size_t top = kDefaultTop;     ///< further divergent operators listed, unless `all`
+  bool name_pair = false;            ///< say below the verdict which two dumps it is about
+  bool pretty_json = false;          ///< two-space indent: for a terminal
+  std::string config_path;           ///< as the user typed it; empty = not known
+  std::vector<std::string> command;  ///< of a program that was given in its place
   /// The user's own options that changed what the configuration says, to be given again.
   std::vector<std::string> config_flags;
   std::string output_directory;       ///< that the user gave to `run`; empty = the configuration's

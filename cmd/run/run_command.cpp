@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -14,7 +17,9 @@
 #include "cmd/reports/report_flags.h"
 #include "cmd/reports/verdict.h"
 #include "cmd/run/runs.h"
+#include "cmd/terminal/logging.h"
 #include "cmd/terminal/output.h"
+#include "core/text/secrets.h"
 
 namespace repro_check::cmd {
 namespace {
@@ -37,7 +42,8 @@ class RunCommand final : public Command {
   RunCommand()
       : Command({"run",
                  "Record every run of a configuration and compare them",
-                 {"repro-check run -c config.json",
+                 {"repro-check run -- python train.py",
+                  "repro-check run -c config.json",
                   "repro-check run -c config.json --set /determinism=error --out with-determinism",
                   "repro-check run -c config.json -n 29",
                   "repro-check run -c config.json --explain",
@@ -54,6 +60,7 @@ class RunCommand final : public Command {
           return force_ || outputs.may_replace(place);
         });
     discard_earlier(jobs, outputs);
+    if (jobs.front().run.program) announce(jobs.size(), digests_first);
     comparators::CompareOptions options = compare_options(config.compare);
     options.max_items = report_.max_items();
     options.keep_trail = report_.wants_trail();
@@ -78,13 +85,24 @@ class RunCommand final : public Command {
   }
 
  private:
+  static void announce(std::size_t runs, bool digests_first) {
+    const std::string again = digests_first ? fmt::format(", {} if it diverges", runs + 2) : "";
+    log_info(
+        fmt::format("your program will run {} times{}; files that it writes are written each time",
+                    runs,
+                    again));
+  }
+
   [[nodiscard]] core::ExitCode finish(const GlobalOptions& globals,
                                       const configs::Config& config,
                                       const Round& round) {
     const std::vector<comparators::Report>& reports = round.reports;
     ReportStyle style = report_.style(globals, config.report.formats.front());
     // The commands the renderer suggests are about the second run, and here it may be another.
-    if (reports.size() == 1) style.options.config_path = config_.file();
+    if (reports.size() == 1) {
+      style.options.config_path = config_.file();
+      style.options.command = core::without_secrets(config_.command());
+    }
     style.options.config_flags = config_.flags();
     if (out_) style.options.output_directory = *out_;
     for (const RecordingResult& result : round.results) style.options.logs.push_back(result.log);

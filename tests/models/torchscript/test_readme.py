@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What README.md and docs/INSPECT.md show is typed, line by line, and ends as they say."""
+"""What README.md, docs/HOWTO.md, CONFIGURATION.md and INSPECT.md show is typed, line by line, and ends as they say."""
 import harness
 
 harness.need("torch", "numpy")
@@ -19,12 +19,14 @@ from torch import Tensor, nn
 
 ROOT = Path(__file__).resolve().parents[3]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+HOWTO = (ROOT / "docs" / "HOWTO.md").read_text(encoding="utf-8")
+CONFIGURATION = (ROOT / "docs" / "CONFIGURATION.md").read_text(encoding="utf-8")
 INSPECT = (ROOT / "docs" / "INSPECT.md").read_text(encoding="utf-8")
 
 
 class Takes(nn.Module):
-    def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
-        return torch.softmax(tokens * mask, 1)
+    def forward(self, tokens: Tensor, mask: Tensor, scale: float) -> Tensor:
+        return torch.softmax(tokens * mask * scale, 1)
 
 
 class Long(nn.Module):
@@ -63,7 +65,7 @@ class Shown(harness.ToolTest):
             self.check(f"repro-check record -c config.json -o {name}")
 
     def test_your_own_model(self):
-        (lines,) = blocks(README, "sh", "repro-check init model.pt")
+        (lines,) = blocks(HOWTO, "sh", "repro-check init model.pt")
         for line in lines.splitlines():
             code = re.search(r"# (\d)[:,] ", line)
             self.check(line, int(code[1]) if code else 0)
@@ -77,15 +79,18 @@ class Shown(harness.ToolTest):
         torch.jit.script(nn.Linear(8, 4)).save(str(self.folder / "model.pt"))
         self.assertIn("in the weights", self.check("repro-check gate -c config.json", 1))
 
-    def test_a_program_and_a_model(self):
-        (lines,) = blocks(README, "sh", "repro-check init --program")
+    def test_a_program(self):
+        (lines,) = blocks(README, "sh", "repro-check run -- python train.py")
         shutil.copy(ROOT / "examples" / "train.py", self.folder / "train.py")
-        torch.jit.script(nn.Linear(8, 4)).save(str(self.folder / "model.pt"))
         for line in lines.splitlines():
-            self.check(line.replace("-- python ", "-- python3 "))
+            if line.startswith("repro-check"):
+                self.check(line.replace("-- python ", "-- python3 "))
+        for _ in range(2):
+            self.check("repro-check exec -- python3 train.py")
+        self.assertIn("exec-2", self.check("repro-check diff"))
 
     def test_the_configuration(self):
-        (text,) = blocks(README, "json", '"model"')
+        text = blocks(CONFIGURATION, "json", '"model"')[0]
         (self.folder / "config.json").write_text(text)
         torch.jit.script(Takes()).save(str(self.folder / "model.pt"))
         numpy.save(self.folder / "mask.npy", numpy.ones((2, 16), numpy.float32))
