@@ -22,6 +22,7 @@
 
 #include "cmd/recording/kit.h"
 #include "cmd/recording/output_lock.h"
+#include "cmd/recording/source_files.h"
 #include "cmd/recording/writer_options.h"
 #include "cmd/render/json/json_form.h"
 #include "cmd/render/text.h"
@@ -302,9 +303,14 @@ std::vector<MadeOfProgram> make_all(const std::vector<ProcessGroup>& groups,
                                     const store::DumpWriterOptions& options,
                                     const core::ProgramEnd& end) {
   const ProcessGroup& first = groups.front();
-  // Of the others no one knows more than what they told.
+  const auto add_sources = [](const AttachedProcess& process) {
+    return [&](core::RunManifest& manifest, const std::set<std::string>& files) {
+      manifest.sources = unchanged_sources(files, process.began);
+    };
+  };
   const auto completion_of = [&](const ProcessGroup& group) {
-    return [&](core::RunManifest& manifest) {
+    return [&](core::RunManifest& manifest, const std::set<std::string>& files) {
+      add_sources (*group.leader)(manifest, files);
       manifest.processes = group.processes;
       core::ProgramEnd& of_leader = manifest.end ? *manifest.end : manifest.end.emplace();
       of_leader.exit_code = end.exit_code;
@@ -330,10 +336,12 @@ std::vector<MadeOfProgram> make_all(const std::vector<ProcessGroup>& groups,
       auto recorded = group.others.begin();
       for (const core::ChildProcess& other : group.processes) {
         if (!other.recorded) continue;
-        made.push_back({rank,
-                        place_in(dump) / other.name,
-                        make_one(**recorded++, place_in(working) / other.name, options),
-                        other.how});
+        made.push_back(
+            {rank,
+             place_in(dump) / other.name,
+             make_one(**recorded, place_in(working) / other.name, options, add_sources(**recorded)),
+             other.how});
+        ++recorded;
       }
     }
     if (of_ranks) store::write_rank_count(working, first.leader->ranks);

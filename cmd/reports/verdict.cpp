@@ -16,6 +16,7 @@
 
 #include "cmd/recording/output_lock.h"
 #include "cmd/recording/recording.h"
+#include "cmd/recording/source_files.h"
 #include "cmd/render/render.h"
 #include "cmd/render/words.h"
 #include "cmd/reports/process_pairs.h"
@@ -165,6 +166,7 @@ Report judge_pair(const std::filesystem::path& baseline,
   Report report;
   if (first.dump && second.dump) {
     report = comparators::compare(*first.dump, *second.dump, options);
+    add_code(report);
   } else {
     report.runs = {summarise(baseline, first), summarise(candidate, second)};
     if (first.error) add_failure(report, *first.error);
@@ -172,6 +174,16 @@ Report judge_pair(const std::filesystem::path& baseline,
   }
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return report;
+}
+
+/// Reads the line of source at the first divergence, where the file is as it was recorded.
+void add_code(Report& report) {
+  if (!report.first_divergence || report.runs.size() < 2) return;
+  comparators::OpDivergence& op = *report.first_divergence;
+  const core::OpRecord& record = comparators::shown_record(op);
+  const auto* frame = record.site ? core::display_frame(*record.site) : nullptr;
+  if (frame == nullptr) return;
+  op.code = source_line(report.runs[op.baseline_index ? 0 : 1].manifest.sources, *frame);
 }
 
 /// What keeps the verdict from being a pass, whatever was compared.

@@ -671,6 +671,7 @@ struct OpDivergence : Attribution {
   std::vector<TensorComparison> outputs;    ///< those that are not equal
   std::vector<TensorComparison> inputs;     ///< those that are not equal
   std::vector<std::string> notes;           ///< differing scalar arguments and results, by name
+  std::string code;  ///< the line of source at its place; empty = not known
   double severity = 0;  ///< orders propagated ones: l2_rel, inf for NaN, Inf and mismatches
 };
 

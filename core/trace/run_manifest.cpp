@@ -110,6 +110,8 @@ void fields(const auto& f, Of<ChildProcess> auto& it) {
 
 void fields(const auto& f, Of<HookFailure> auto& it) { f FIELD(where) FIELD(error) FIELD(count); }
 
+void fields(const auto& f, Of<SourceFile> auto& it) { f FIELD(file) FIELD(digest); }
+
 void fields(const auto& f, Of<TraceSummary> auto& it) {
   f FIELD(operators) FIELD(tensors) FIELD(contents) FIELD(stored_bytes) FIELD(substitutions);
   f FIELD(drawing_operators) FIELD(level) FIELD(depth) FIELD(include) FIELD(exclude);
@@ -125,6 +127,7 @@ void fields(const auto& f, Of<RunManifest> auto& it) {
   f FIELD(rng) FIELD(grad) FIELD(seconds) FIELD(load_seconds) FIELD(trace) FIELD(warnings);
   f FIELD(settings) FIELD(environment) FIELD(named_tensors) FIELD(configuration);
   f RARE(run_id) RARE(attempt) RARE(end) RARE(processes) RARE(notes);  // since 1.4
+  f RARE(sources);
 }
 
 template <typename T>

@@ -196,6 +196,13 @@ struct HookFailure {
   bool operator==(const HookFailure&) const = default;
 };
 
+/// A file of source that records name, as it was when the program ran.
+struct SourceFile {
+  std::string file;
+  Digest digest;  ///< of its bytes
+  bool operator==(const SourceFile&) const = default;
+};
+
 /// Of a recording of a program, where no model has been called.
 inline constexpr const char* kProgramMethod = "program";
 /// TraceSummary::optimizer where operators of an optimizer were not read one by one.
@@ -229,6 +236,7 @@ struct RunManifest {
   std::optional<ProgramEnd> end;        ///< of a program; empty: older than 1.4
   std::vector<ChildProcess> processes;  ///< of a program: other processes below it
   std::vector<HookFailure> notes;
+  std::vector<SourceFile> sources;  ///< of a program, by name
   Digest digest;  ///< of its text, as that says itself; set by manifest_from_json_text()
 
   [[nodiscard]] bool is_of_program() const noexcept { return model_method == kProgramMethod; }

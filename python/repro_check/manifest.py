@@ -41,7 +41,7 @@ FIELDS: Json = {
     "configuration": "{}",
 }
 #: Since 1.4, each where it has something to say.
-RARE_FIELDS: Json = {"run_id": "", "attempt": 0, "end": {}, "processes": [], "notes": []}
+RARE_FIELDS: Json = {"run_id": "", "attempt": 0, "end": {}, "processes": [], "notes": [], "sources": []}
 TRACE_FIELDS: Json = {
     "operators": 0,
     "tensors": 0,

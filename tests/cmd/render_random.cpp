@@ -146,6 +146,7 @@ OpDivergence random_divergence(Dice& dice) {
   out.outputs = random_tensors(dice);
   out.inputs = random_tensors(dice);
   out.notes.assign(dice.below(4), dice.name());
+  if (dice.below(2) == 0) out.code = dice.name();
   out.cause = {static_cast<comparators::CauseKind>(
                    dice.below(static_cast<int>(comparators::kLastCause) + 1)),
                dice.name() + " " + dice.name(),

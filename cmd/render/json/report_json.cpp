@@ -318,7 +318,7 @@ void describe(auto f, Of<decltype(f), OpDivergence>& it) {
   describe_tensors(f.at("outputs"), core::TensorRole::kOutput, it.outputs);
   f MEMBER(producers);
   describe_tensors(f.at("inputs"), core::TensorRole::kInput, it.inputs);
-  f MEMBER(notes) MEMBER(cause) MEMBER(severity);
+  f MEMBER(notes) MEMBER(cause) MEMBER(severity) SOMETIMES(code);
 }
 
 void describe_fine(JsonWriter f, const OpDivergence& op, OpState state) {

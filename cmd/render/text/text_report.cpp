@@ -260,6 +260,18 @@ std::vector<std::string> once_each(std::vector<std::string> texts) {
   return out;
 }
 
+void add_code(Page& page, const Report& report) {
+  const OpDivergence& first = *report.first_divergence;
+  if (first.code.empty()) return;
+  const std::string place = core::line_text(shown_record(first).site.get());
+  page.prose("code", fmt::format("{}   {}", place, first.code));
+}
+
+const std::string& fix_of(const Report& report) {
+  const bool has_cause = report.status == Status::kDiverged && report.first_divergence;
+  return report.mend.empty() && has_cause ? report.first_divergence->cause.advice : report.mend;
+}
+
 void add_why(Page& page, const Report& report, const Detail& detail) {
   const std::span<const std::string> reasons = unsaid_reasons(report);
   std::vector<std::string> sentences(reasons.begin(), reasons.end());
@@ -272,6 +284,8 @@ void add_why(Page& page, const Report& report, const Detail& detail) {
   page.prose("why", joined(once_each(std::move(sentences)), "; "));
   // What executing the operator again by itself showed.
   if (report.replay) page.list("replay", report.replay->sentences);
+  if (report.status == Status::kDiverged && report.first_divergence) add_code(page, report);
+  page.prose("fix", fix_of(report));
   if (detail.everything && report.first_divergence) {
     add_further_causes(page, report.first_divergence->cause);
   }
@@ -727,7 +741,7 @@ std::string part_text(const Report& report) {
                 "; ");
 }
 
-/// What was compared, by which policy, what differs around it, warnings, how to mend it.
+/// What was compared, by which policy, what differs around it, warnings.
 void add_coverage(Page& page, const Report& report, const Json& model, const Detail& detail) {
   // What stands beside the policy in one paragraph.
   constexpr std::size_t kOneLine = 67;
@@ -754,10 +768,6 @@ void add_coverage(Page& page, const Report& report, const Json& model, const Det
   page.prose("observer", observer_text(model.at("observer")));
   page.prose("first bit", first_bit_text(report));
   add_warnings(page, report, detail);
-  const bool has_cause = report.status == Status::kDiverged && report.first_divergence;
-  const bool is_of_cause = report.mend.empty() && has_cause;
-  page.prose(
-      "mend", is_of_cause ? report.first_divergence->cause.advice : report.mend, Role::kHint);
 }
 
 /// What is known of runs that did not finish.
@@ -1042,9 +1052,9 @@ Page page_with(const Report& report,
                const Detail& detail) {
   Page page;
   if (options.name_pair) page.prose("pair", dumps_text(report));
+  add_why(page, report, detail);
   add_returned(page, report);
   add_resume(page, report, model);
-  add_why(page, report, detail);
   add_passes(page, report);
   add_evidence(page, report, detail);
   add_spread(page, report, model, detail, options.all);

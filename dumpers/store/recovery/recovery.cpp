@@ -155,6 +155,7 @@ class Recording {
   std::map<core::ContentKey, Spot> contents;
   Slices slices;  ///< contents that were not kept whole
   journal::JournalSummary summary;
+  std::set<std::string> files;  ///< that frames of whole records name
 
  private:
   static constexpr std::uint64_t kMissing = 0;  // the header is there, no entry
@@ -164,6 +165,9 @@ class Recording {
     if (record.index >= offsets_.size()) offsets_.resize(record.index + 1, kMissing);
     if (std::exchange(offsets_[record.index], reader_.begin()) != kMissing) {
       damaged(fmt::format("op {} is there twice", record.index));
+    }
+    if (record.site && sites_.insert(record.site).second) {
+      for (const core::SourceFrame& frame : record.site->frames) files.insert(frame.file);
     }
     for (const core::TensorRecord& tensor : record.tensors) {
       last_producer_ = std::max(last_producer_, tensor.producer);
@@ -277,6 +281,7 @@ class Recording {
   std::int64_t last_producer_ = core::kNoProducer;
   core::TraceSummary totals_;                     ///< of the whole records, as far as these tell it
   std::optional<core::TraceReference> referred_;  ///< the dump that other contents are in
+  std::set<std::shared_ptr<const core::CallSite>> sites_;  ///< whose files are in `files`
   std::optional<std::string> begun_;     ///< manifest as far as it was known in the beginning
   std::optional<std::string> finished_;  ///< of the whole recording
 };
@@ -471,8 +476,10 @@ MadeDump replay_into(const fs::path& directory,
   }
 }
 
-core::RunManifest completed(core::RunManifest manifest, const Completion& complete) {
-  if (complete) complete(manifest);
+core::RunManifest completed(core::RunManifest manifest,
+                            const Recording& recording,
+                            const Completion& complete) {
+  if (complete) complete(manifest, recording.files);
   return manifest;
 }
 
@@ -535,7 +542,7 @@ MadeDump import_journal(const fs::path& recording,
   return replay_into(
       directory, recorded, dump, options, progress, [&](const std::set<core::ContentKey>& lost) {
         core::RunManifest manifest = recorded.manifest(name_of(directory), lost.size());
-        if (!manifest.trace.partial) return completed(std::move(manifest), complete);
+        if (!manifest.trace.partial) return completed(std::move(manifest), recorded, complete);
         const std::string which =
             lost.empty() ? "the journal does not hold what its manifest says"
                          : fmt::format("the bytes of {} tensors do not match, the first of them {}",
@@ -570,8 +577,8 @@ MadeDump recover_dump(const fs::path& recording,
                      options,
                      progress,
                      [&](const std::set<core::ContentKey>& lost) {
-                       return completed(recorded.manifest(name_of(directory), lost.size()),
-                                        complete);
+                       return completed(
+                           recorded.manifest(name_of(directory), lost.size()), recorded, complete);
                      });
 }
 

@@ -6,6 +6,8 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "core/digest/digest.h"
@@ -33,7 +35,8 @@ struct MadeDump : core::TraceSummary {
 using RecoveryProgress = std::function<void(std::uint64_t, std::uint64_t)>;
 
 /// Adds to a manifest what is known of the run from outside of it.
-using Completion = std::function<void(core::RunManifest&)>;
+/// @param files  that frames of the records name
+using Completion = std::function<void(core::RunManifest&, const std::set<std::string>& files)>;
 
 /// Makes the dump of a complete recording by journal::JournalSink. Index and contents are those
 /// that a DumpWriter would have written in its place.

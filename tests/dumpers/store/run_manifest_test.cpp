@@ -65,6 +65,7 @@ RunManifest full_manifest() {
                   .exception = RaisedException{"ValueError", "train.py", 7, {11, 12}, "Thread-1"}};
   manifest.processes = {{"proc-1", "fork", "python train.py", 5, true}};
   manifest.notes = {{"at_step", "ValueError: no such parameter", 3}};
+  manifest.sources = {{"/work/train.py", {13, 14}}};
   return manifest;
 }
 
@@ -111,6 +112,7 @@ TEST_CASE("a manifest survives being written and read") {
   CHECK(read.end == manifest.end);
   CHECK(read.processes == manifest.processes);
   CHECK(read.notes == manifest.notes);
+  CHECK(read.sources == manifest.sources);
   RunManifest odd = manifest;
   odd.seconds = std::nan("");
   CHECK(std::isnan(parse(to_json_text(odd)).seconds));
@@ -161,8 +163,9 @@ TEST_CASE("a manifest before version 1.4 says nothing of the program's end") {
   manifest.attempt = 0;
   manifest.processes.clear();
   manifest.notes.clear();
+  manifest.sources.clear();
   const std::string text = to_json_text(manifest);
-  for (const char* field : {"run_id", "attempt", "end", "processes", "notes"}) {
+  for (const char* field : {"run_id", "attempt", "end", "processes", "notes", "sources"}) {
     CHECK_FALSE(contains(text, fmt::format("\"{}\":", field)));
   }
   const RunManifest older =
