@@ -48,6 +48,8 @@ def metadata(project: dict, licences: list, readme: str) -> str:
     lines = ["Metadata-Version: 2.1", f"Name: {project['name']}", f"Version: {project['version']}",
              f"Summary: {project['description']}", f"License: {project['license']['text']}",
              f"Requires-Python: {project['requires-python']}", "Description-Content-Type: text/markdown",
+             "Keywords: " + ",".join(project.get("keywords", [])),
+             *(f"Classifier: {name}" for name in project.get("classifiers", [])),
              *(f"License-File: {name}" for name in licences),
              *(f"Requires-Dist: {needed}" for needed in project.get("dependencies", []))]
     for extra, packages in project["optional-dependencies"].items():

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "cmd/gate/gate.h"
-#include "cmd/gate/history.h"
 #include "cmd/options/command.h"
 #include "cmd/options/command_line.h"
 #include "cmd/options/compare_options.h"
@@ -62,16 +61,6 @@ std::vector<Report> judge_all(const std::vector<std::filesystem::path>& dumps,
   return {sum_up(std::move(reports), assess_dumps(dumps, {}, options.max_items))};
 }
 
-/// Adds the gate's line to its history, and to its outcome what the lines before tell of it.
-void keep_history(const std::filesystem::path& file, GateResult& result) {
-  const HistoryEntry entry = history_entry(result);
-  std::error_code ignored;
-  if (std::filesystem::is_regular_file(file, ignored)) {
-    recall(parse_history(read_text_file(file)).entries, entry, result.outcome);
-  }
-  append_history(file, entry);
-}
-
 /// `repro-check gate`: judges runs among themselves and by what was accepted.
 class GateCommand final : public Command {
  public:
@@ -81,7 +70,6 @@ class GateCommand final : public Command {
                  {"repro-check gate -c gate.json",
                   "repro-check gate -c gate.json -n 5",
                   "repro-check gate -c gate.json --against repro-check-out",
-                  "repro-check gate -c gate.json --history gate.jsonl",
                   "repro-check gate accept -c gate.json",
                   "repro-check gate accept -c gate.json --from-dir artifacts",
                   "repro-check gate status -c gate.json",
@@ -96,8 +84,6 @@ class GateCommand final : public Command {
                   &repeat_);
     define_out(options);
     define_place(options);
-    options.value("--history FILE.jsonl  Append a line on this gate run, for `report --history`",
-                  &history_);
     report_.define(options);
     define_accept(options);
     status_ = &options.verb("status", "List the baselines, and which nobody asks for");
@@ -125,7 +111,6 @@ class GateCommand final : public Command {
       throw usage_error("-n means nothing with --against",
                         "the dumps are there already: leave -n out");
     }
-    if (history_) require_appendable(*history_);
     std::optional<configs::Config> config;
     if (config_.given()) config = against_ ? config_.load() : config_.load(out_, repeat_);
     report_.check_output(config ? &config->report : nullptr);
@@ -144,8 +129,6 @@ class GateCommand final : public Command {
     }
     const std::filesystem::path output = gate.output;
     GateResult result = judge_gate(std::move(gate));
-    // Before any report: stdout stays empty when it cannot be written.
-    if (history_) keep_history(*history_, result);
     const std::vector<std::string> formats =
         config ? config->report.formats : std::vector<std::string>{"text"};
     ReportStyle style = report_.style(globals, formats.front());
@@ -308,7 +291,6 @@ class GateCommand final : public Command {
   std::optional<std::string> baselines_;
   std::optional<std::string> name_;
   std::optional<std::uint64_t> repeat_;
-  std::optional<std::string> history_;
   Options* accept_ = nullptr;
   Options* status_ = nullptr;
   Options* prune_ = nullptr;

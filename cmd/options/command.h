@@ -48,7 +48,7 @@ inline constexpr const char* kExitTable =
 std::unique_ptr<Command> run_command();
 /// Judges runs among themselves and by what was accepted.
 std::unique_ptr<Command> gate_command();
-/// Renders a JSON report again, or the history of a gate.
+/// Renders a JSON report again.
 std::unique_ptr<Command> report_command();
 /// One run of a configuration, one dump.
 std::unique_ptr<Command> record_command();

@@ -75,8 +75,9 @@ std::string type_of(const CLI::Option& option) {
                               : "unexpected argument \"" + word + "\"";
     for (const CLI::App* each : below(place)) known.push_back(each->get_name());
   }
+  if (name == "-V") throw core::usage_error(message, "did you mean --version?");
   // Of one letter any other is near.
-  if (name.size() <= 2) known.clear();
+  if (name.size() < 2 || (name.size() == 2 && name.starts_with("-"))) known.clear();
   throw core::usage_error(message, near_hint(name, known, "see `" + words_of(place) + " --help`"));
 }
 
@@ -201,6 +202,30 @@ CliVerb tree_of(const CLI::App& app) {
   }
   for (const CLI::App* verb : below(app)) out.verbs.push_back(tree_of(*verb));
   return out;
+}
+
+/// A folder with nothing of a dump in it is another folder than the user meant.
+void expect_dump(const std::string& given) {
+  std::error_code ignored;
+  if (!fs::is_directory(given, ignored)) return;
+  std::string inside;
+  for (const fs::directory_entry& entry : fs::directory_iterator(given, ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (name == "manifest.json" || name == "journal.bin" || name == "trace.h5" ||
+        name.starts_with("rank-")) {
+      return;
+    }
+    const bool is_dump = fs::exists(entry.path() / "manifest.json", ignored) ||
+                         fs::exists(entry.path() / "rank-0", ignored);
+    if (is_dump && (inside.empty() || entry.path().string() < inside)) {
+      inside = entry.path().string();
+    }
+  }
+  if (ignored) return;  // what cannot be looked into is said where it is opened
+  throw core::usage_error(core::printable(given) + ": is a folder, and no dump",
+                          inside.empty() ? "a dump has a manifest.json; `repro-check exec` and "
+                                           "`repro-check record` make one"
+                                         : "did you mean " + core::printable(inside) + "?");
 }
 
 }  // namespace
@@ -396,7 +421,10 @@ void Options::expect_paths() const {
   for (const CLI::Option* option : chosen_verb(*app_)->get_options()) {
     const std::string type = type_of(*option);
     if (type != "DUMP" && type != "JOURNAL" && type != "FILE.tar.zst") continue;
-    for (const std::string& given : option->results()) expect_path(given);
+    for (const std::string& given : option->results()) {
+      expect_path(given);
+      if (type == "DUMP") expect_dump(given);
+    }
   }
 }
 

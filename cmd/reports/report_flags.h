@@ -124,7 +124,7 @@ class ReportFlags : public OptionGroup {
             OpLines* lines = nullptr) const;
 
   /// @throws core::Error{kUsage} where a format is asked for that is none of those
-  /// @param what  `a history`
+  /// @param what  `what is said of ranks`
   void require_formats(std::span<const std::string_view> known, std::string_view what) const;
 
  private:

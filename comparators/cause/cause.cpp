@@ -586,7 +586,7 @@ std::optional<Cause> received(const Case& c) {
                "what this rank put in is equal in both runs, and what came back is not");
 }
 
-/// The cause when every tensor input was bit-equal: rows 10 to 24 of comparison.md 5.
+/// The cause when every tensor input was bit-equal.
 Attribution attribute_compute(const Case& c) {
   Attribution result;
   Cause& cause = result.cause;

@@ -247,7 +247,7 @@ struct Evidence {
 };
 
 /// Finds relation and cause of an operator that fails: the first row of the decision table
-/// (comparison.md 5) that holds, and the later ones beside it.
+/// (docs/DECISIONS.md, causes) that holds, and the later ones beside it.
 Attribution attribute(const JudgedCall& call, const Evidence& evidence);
 
 /// A parameter or buffer that a program reads and nobody has written: `read-unwritten`.

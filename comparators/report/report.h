@@ -553,8 +553,8 @@ enum class Relation { kOrigin, kPropagated, kMismatch, kMissing };
 /// A finite number, NaN or Inf; absent where a metric is null.
 using Metric = std::optional<double>;
 
-/// All of one tensor pair, from one pass (comparison.md 2). Real-valued metrics run over F, the
-/// pairs in which both are finite; n_finite is their number and they are null when it is 0.
+/// All of one tensor pair, from one pass (docs/DECISIONS.md, metrics). Real-valued metrics run over
+/// F, the pairs in which both are finite; n_finite is their number and they are null when it is 0.
 struct TensorMetrics {
   std::uint64_t elements = 0;
   std::uint64_t n_diff = 0;    ///< bits differ
@@ -671,7 +671,7 @@ struct OpDivergence : Attribution {
   std::vector<TensorComparison> outputs;    ///< those that are not equal
   std::vector<TensorComparison> inputs;     ///< those that are not equal
   std::vector<std::string> notes;           ///< differing scalar arguments and results, by name
-  std::string code;  ///< the line of source at its place; empty = not known
+  std::string code;                         ///< the line of source at its place; empty = not known
   double severity = 0;  ///< orders propagated ones: l2_rel, inf for NaN, Inf and mismatches
 };
 

@@ -648,6 +648,15 @@ ResumePoint refused(std::string obstacle, std::string mend) {
   return point;
 }
 
+ResumePoint of_other_ranks(const core::DumpSource& baseline, const core::DumpSource& candidate) {
+  return refused(fmt::format("the first run had {} and the resumed one {}: a rank of one holds "
+                             "other parts and reads other samples than that of the other",
+                             counted(ranks_of(baseline), "rank"),
+                             counted(ranks_of(candidate), "rank")),
+                 "resume on as many ranks to see whether each state is restored; `repro-check "
+                 "ranks` judges each run by itself");
+}
+
 /// Steps of optimizers that a run has made; 0 where nobody counted.
 std::uint32_t steps_of(const core::DumpSource& dump) {
   std::uint32_t steps = 0;
@@ -706,14 +715,7 @@ ResumePoint find_resume(const core::DumpSource& baseline, const core::DumpSource
                    "pickle.load or safetensors; record both with "
                    "--checkpoints, or with /program/resume");
   }
-  if (!ran_on_as_many_ranks(baseline, candidate)) {
-    return refused(fmt::format("the first run had {} and the resumed one {}: a rank of one holds "
-                               "other parts and reads other samples than that of the other",
-                               counted(ranks_of(baseline), "rank"),
-                               counted(ranks_of(candidate), "rank")),
-                   "resume on as many ranks to see whether each state is restored; `repro-check "
-                   "ranks` judges each run by itself");
-  }
+  if (!ran_on_as_many_ranks(baseline, candidate)) return of_other_ranks(baseline, candidate);
   const auto [saved, loaded, use, files] = find_restore(here, there);
   // Of a program that makes its steps without an optimizer of PyTorch nobody counts them.
   if (saved != nullptr && saved->step == 0 && here.has_steps()) {

@@ -88,7 +88,7 @@ std::string to_text(const Value& value);
 struct OperatorInfo {
   std::string name;      ///< `aten::add`
   std::string overload;  ///< `Tensor`; empty for the default overload
-  bool seeded = false;   ///< tagged nondeterministic_seeded, or known to draw (determinism.md 3.1)
+  bool seeded = false;   ///< tagged nondeterministic_seeded, or known to draw
 
   /// `aten::add.Tensor`; without an overload just the name.
   [[nodiscard]] std::string full_name() const {

@@ -45,7 +45,7 @@
 #include "dumpers/capture/engine/operator_plan.h"
 #include "dumpers/capture/engine/values.h"
 #include "dumpers/capture/generators/generator_watch.h"
-#include "dumpers/capture/settings/call_modes.h"
+#include "dumpers/capture/torch/call_modes.h"
 #include "dumpers/capture/torch/torch_compat.h"
 
 namespace repro_check::replay {

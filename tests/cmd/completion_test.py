@@ -159,7 +159,7 @@ def check_zsh(checks):
     for line, wanted in (("dif", "diff "), ("diff --signed-zero sa", "diff --signed-zero same "),
                          ("diff --max-g", "diff --max-growth="),
                          ("diff --report juni", "diff --report junit="),
-                         ("gate acc", "gate accept "), ("gate --hist", "gate --history="),
+                         ("gate acc", "gate accept "), ("gate --agai", "gate --against="),
                          ("gate prune --dry", "gate prune --dry-run "),
                          ("gate -c a accept --from-d", "gate -c a accept --from-dir=")):
         told = checks.folder / "told"

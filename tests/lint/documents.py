@@ -11,6 +11,9 @@ from pathlib import Path
 import source_tree
 
 LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)[^)]*\)")
+MENTION = re.compile(r"(?<![\w/.*{}<>-])[\w/-]+\.md\b")
+EXAMPLE = "summary.md"  # of what a report is written to
+CODE = (".cpp", ".h", ".c", ".py", ".cmake", ".sh")
 COMMAND = re.compile(r"(?<![\w/.-])repro-check ([a-z]+)((?: --?[a-z-]+)?)")
 
 
@@ -30,6 +33,13 @@ def check_json(path: Path, text: str):
             yield f"{path}: JSON that does not parse: {error}"
 
 
+def check_mentions(path: Path, text: str, known):
+    """A comment must not send its reader to a document that is not here."""
+    for match in MENTION.finditer(text):
+        if match.group(0).rsplit("/", 1)[-1] not in known and match.group(0) != EXAMPLE:
+            yield f"{path}: speaks of {match.group(0)}, which is not there"
+
+
 def verbs_of(tool: str):
     text = subprocess.run([tool, "--help"], capture_output=True, text=True, check=True).stdout
     section = text.split("Commands:")[1].split("Exit codes")[0]
@@ -47,7 +57,11 @@ def main() -> int:
     root = Path(sys.argv[1])
     verbs = verbs_of(sys.argv[2])
     problems, documents = [], 0
-    for path in source_tree.files(root):
+    files = [*source_tree.files(root)]
+    known = {path.name for path in files if path.suffix == ".md"}
+    for path in files:
+        if path.suffix in CODE and path.parts[0] != "tests":
+            problems += check_mentions(path, source_tree.read(root, path), known)
         if path.suffix not in (".md", ".json") or path.parts[0] == "tests":
             continue
         documents += 1

@@ -68,7 +68,6 @@ html_assets(
   detail.js
   ledger.js
   app.js)
-html_assets(HTML_HISTORY plot.js history.js)
 html_assets(HTML_RANKS ranks.js)
 html_read(HTML_FRAME frame.html)
 configure_file(html/html_assets.cpp.in "${CMAKE_CURRENT_BINARY_DIR}/html_assets.cpp" @ONLY)

@@ -21,8 +21,6 @@ struct HtmlAsset {
 /// In the order in which the page needs them.
 std::span<const HtmlAsset> html_styles() noexcept;
 std::span<const HtmlAsset> html_scripts() noexcept;
-/// Those of the page of a gate's history.
-std::span<const HtmlAsset> html_history_scripts() noexcept;
 /// Those of the page about ranks.
 std::span<const HtmlAsset> html_rank_scripts() noexcept;
 

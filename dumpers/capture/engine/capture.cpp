@@ -25,9 +25,9 @@
 #include "core/trace/program_records.h"
 #include "dumpers/capture/engine/operator_plan.h"
 #include "dumpers/capture/engine/values.h"
-#include "dumpers/capture/settings/call_modes.h"
 #include "dumpers/capture/tensors/storage_table.h"
 #include "dumpers/capture/tensors/strided_bytes.h"
+#include "dumpers/capture/torch/call_modes.h"
 #include "dumpers/capture/torch/python_dispatch.h"
 #include "dumpers/capture/torch/torch_compat.h"
 

@@ -15,10 +15,10 @@
 namespace repro_check::capture {
 
 /// Draws on the host, in contiguous float32, what a device would draw for itself
-/// (determinism.md 3.4). What a call draws depends on nothing but where its generator stands, so
-/// that who sets a generator back has the same numbers again, and it moves that by one place: how
-/// many numbers a call takes, which may depend on data, shifts none of a later one. Safe to call
-/// from several threads.
+/// (docs/DECISIONS.md, host). What a call draws depends on nothing but where its generator stands,
+/// so that who sets a generator back has the same numbers again, and it moves that by one place:
+/// how many numbers a call takes, which may depend on data, shifts none of a later one. Safe to
+/// call from several threads.
 class HostRng {
  public:
   struct Drawn {

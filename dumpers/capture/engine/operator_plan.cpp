@@ -59,7 +59,7 @@ bool is_written(const c10::Argument& argument) {
   return argument.alias_info() != nullptr && argument.alias_info()->isWrite();
 }
 
-/// determinism.md 3.3, by the operator's name and the argument's name.
+/// docs/DECISIONS.md, dropout: by the operator's name and the argument's name.
 void find_doors(std::string_view base, const c10::FunctionSchema& schema, OperatorPlan& plan) {
   if (base.size() >= 9 && base.substr(base.size() - 9) == "_backward") return;
   const bool dropout = base.find("dropout") != std::string_view::npos;
@@ -127,7 +127,7 @@ HostDraw host_draw_of(std::string_view name, const OperatorPlan& plan) {
   return HostDraw::kNone;
 }
 
-/// Operators that draw though no tag says so (determinism.md 3.1).
+/// Operators that draw though no tag says so (docs/DECISIONS.md, draws).
 bool draws_untagged(std::string_view base, const OperatorPlan& plan) {
   if (plan.generator_argument >= 0) return true;
   if (starts_with_any(base, {"quantized_lstm", "quantized_gru"})) return true;

@@ -115,7 +115,7 @@ struct ResultPlan {
   bool partial = false;  ///< its kernel leaves some of it unwritten
 };
 
-/// How dropout is turned off at one argument (determinism.md 3.3).
+/// How dropout is turned off at one argument (docs/DECISIONS.md, dropout).
 enum class DoorKind : std::uint8_t { kTrainFlag, kDropProbability, kKeepProbability };
 
 struct Door {
@@ -123,7 +123,7 @@ struct Door {
   std::size_t argument;
 };
 
-/// How random numbers are drawn on the host instead (determinism.md 3.4).
+/// How random numbers are drawn on the host instead (docs/DECISIONS.md, host).
 enum class HostDraw : std::uint8_t {
   kNone,           ///< not at all: runs as it is
   kUniform,        ///< fills a new tensor: rand, rand_like

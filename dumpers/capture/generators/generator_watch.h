@@ -12,7 +12,7 @@
 
 namespace repro_check::capture {
 
-/// Where a generator stands. Reading it moves nothing (determinism.md 4.2).
+/// Where a generator stands. Reading it moves nothing.
 struct GeneratorSnapshot {
   c10::intrusive_ptr<c10::GeneratorImpl> generator;  ///< null = nothing is watched
   bool busy = false;  ///< nothing is watched because somebody was drawing

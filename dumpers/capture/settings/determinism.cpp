@@ -438,7 +438,7 @@ void add_modes(SettingRows& rows) {
       [](bool on) { set_flush_denormal(on); }));
 }
 
-/// The settings that this LibTorch has, in a fixed order (determinism.md 1.2 and 1.3).
+/// The settings that this LibTorch has, in a fixed order (docs/DECISIONS.md, settings).
 const SettingRows& setting_rows() {
   static const SettingRows rows = [] {
     SettingRows all;

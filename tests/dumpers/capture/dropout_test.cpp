@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every dropout door of determinism.md 3.2 that a CPU can reach. With the doors closed two seeds
+// Every way in which dropout comes that a CPU can reach. With the doors closed two seeds
 // give the same bits; with them open they do not (which shows that the test can fail).
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>

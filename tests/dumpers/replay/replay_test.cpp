@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "core/error.h"
-#include "dumpers/capture/settings/call_modes.h"
+#include "dumpers/capture/torch/call_modes.h"
 #include "dumpers/capture/settings/determinism.h"
 #include "tests/dumpers/capture/recording.h"
 #include "tests/dumpers/capture/trace_source.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dumpers/capture/settings/call_modes.h"
+#include "dumpers/capture/torch/call_modes.h"
 
 #include <ATen/autocast_mode.h>
 #include <c10/core/DefaultDtype.h>
