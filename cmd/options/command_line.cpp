@@ -204,30 +204,6 @@ CliVerb tree_of(const CLI::App& app) {
   return out;
 }
 
-/// A folder with nothing of a dump in it is another folder than the user meant.
-void expect_dump(const std::string& given) {
-  std::error_code ignored;
-  if (!fs::is_directory(given, ignored)) return;
-  std::string inside;
-  for (const fs::directory_entry& entry : fs::directory_iterator(given, ignored)) {
-    const std::string name = entry.path().filename().string();
-    if (name == "manifest.json" || name == "journal.bin" || name == "trace.h5" ||
-        name.starts_with("rank-")) {
-      return;
-    }
-    const bool is_dump = fs::exists(entry.path() / "manifest.json", ignored) ||
-                         fs::exists(entry.path() / "rank-0", ignored);
-    if (is_dump && (inside.empty() || entry.path().string() < inside)) {
-      inside = entry.path().string();
-    }
-  }
-  if (ignored) return;  // what cannot be looked into is said where it is opened
-  throw core::usage_error(core::printable(given) + ": is a folder, and no dump",
-                          inside.empty() ? "a dump has a manifest.json; `repro-check exec` and "
-                                           "`repro-check record` make one"
-                                         : "did you mean " + core::printable(inside) + "?");
-}
-
 }  // namespace
 
 std::string near_hint(const std::string& word,
@@ -421,10 +397,7 @@ void Options::expect_paths() const {
   for (const CLI::Option* option : chosen_verb(*app_)->get_options()) {
     const std::string type = type_of(*option);
     if (type != "DUMP" && type != "JOURNAL" && type != "FILE.tar.zst") continue;
-    for (const std::string& given : option->results()) {
-      expect_path(given);
-      if (type == "DUMP") expect_dump(given);
-    }
+    for (const std::string& given : option->results()) expect_path(given);
   }
 }
 

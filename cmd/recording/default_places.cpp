@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string_view>
 #include <system_error>
@@ -15,7 +16,7 @@
 #include "core/text/text.h"
 #include "core/trace/run_manifest.h"
 #include "dumpers/store/directory/rank_dumps.h"
-#include "dumpers/store/dump_reader.h"
+#include "dumpers/store/recovery/recovery.h"
 
 namespace repro_check::cmd {
 namespace {

@@ -67,6 +67,7 @@ std::optional<AttachedProcess> read_state(const fs::path& file) {
   process.operators = state.value("operators", std::uint64_t{0});
   process.parent = state.value("parent", 0);
   process.started = state.value("started", std::uint64_t{0});
+  process.began = state.value("began", 0.0);
   process.how = state.value("how", "");
   process.command = state.value("command", std::vector<std::string>{});
   if (const Json rank = state.value("rank", Json()); rank.is_number_unsigned()) {
@@ -74,7 +75,6 @@ std::optional<AttachedProcess> read_state(const fs::path& file) {
     process.ranks = state.value("ranks", 0U);
     process.joins = state.value("joins", false);
     process.attempt = state.value("attempt", std::uint64_t{0});
-    process.began = state.value("began", 0.0);
   }
   process.journal = fs::path(file).replace_extension();
   const fs::path journal = process.journal / journal::kJournalName;

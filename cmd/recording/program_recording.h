@@ -31,7 +31,7 @@ struct AttachedProcess {
   std::uint32_t ranks = 0;            ///< how many these are
   bool joins = false;                 ///< a process group: not just launched as one of them
   std::uint64_t attempt = 0;          ///< how often its launcher had started the ranks again
-  double began = 0;                   ///< in seconds
+  double began = 0;                   ///< seconds since 1970
   pid_t parent = 0;
   std::uint64_t started = 0;         ///< in ticks of the kernel
   std::string how;                   ///< it was made, alike in two runs: `fork at train.py:12`

@@ -156,6 +156,16 @@ int rank(core::ExitCode code) {
 namespace {
 
 /// Of two dumps alone.
+/// Reads the line of source at the first divergence, where the file is as it was recorded.
+void add_code(Report& report) {
+  if (!report.first_divergence || report.runs.size() < 2) return;
+  comparators::OpDivergence& op = *report.first_divergence;
+  const core::OpRecord& record = comparators::shown_record(op);
+  const auto* frame = record.site ? core::display_frame(*record.site) : nullptr;
+  if (frame == nullptr) return;
+  op.code = source_line(report.runs[op.baseline_index ? 0 : 1].manifest.sources, *frame);
+}
+
 Report judge_pair(const std::filesystem::path& baseline,
                   const std::filesystem::path& candidate,
                   const comparators::CompareOptions& options,
@@ -174,16 +184,6 @@ Report judge_pair(const std::filesystem::path& baseline,
   }
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return report;
-}
-
-/// Reads the line of source at the first divergence, where the file is as it was recorded.
-void add_code(Report& report) {
-  if (!report.first_divergence || report.runs.size() < 2) return;
-  comparators::OpDivergence& op = *report.first_divergence;
-  const core::OpRecord& record = comparators::shown_record(op);
-  const auto* frame = record.site ? core::display_frame(*record.site) : nullptr;
-  if (frame == nullptr) return;
-  op.code = source_line(report.runs[op.baseline_index ? 0 : 1].manifest.sources, *frame);
 }
 
 /// What keeps the verdict from being a pass, whatever was compared.

@@ -251,7 +251,10 @@ std::optional<Cause> rng_stream(const Case& c) {
   Cause cause(CauseKind::kRngStream,
               fmt::format("it draws random numbers, its inputs were bit-equal, and {}", parting));
   if (seeds) {
+    const bool is_program = c.evidence.baseline.manifest().is_of_program();
     cause.advice = here != there ? "set one \"seed\" for both runs"
+                   : is_program  ? "seed that generator before this line, as torch.manual_seed(0) "
+                                   "does, or have repro-check seed all of them: --seed 0"
                                  : "give that generator the same seed in every run";
   }
   if (c.evidence.baseline.manifest().rng != c.evidence.candidate.manifest().rng) {

@@ -10,7 +10,7 @@ from pathlib import Path
 TABLE = "comparators/report/report.cpp"
 NAME = re.compile(r'\{CauseKind::k\w+,\s*"([a-z][a-z ]*)"')
 REPORTED = re.compile(r'"cause":\s*\{\s*"name":\s*"([^"]+)"')
-PARTS = ("**Recognised**", "**Why", "mend")
+PARTS = ("**Recognised**", "**Why", "fix")
 TRAINING = "\n# Of a program that trains\n"
 JOINT = re.compile(r'"\s*"')  # of a literal that goes on in the next line
 QUOTED = re.compile(r"`([^`]*)`")
@@ -32,7 +32,7 @@ def not_said(training, source):
         name = section.partition("\n")[0]
         said, means, rest = section.partition("**Means")
         yield from (f"'{name}' has no {part}" for part, has in (
-            ("**Says**", "**Says**" in said), ("**Means**", means), ("mend", "mend" in rest.lower())) if not has)
+            ("**Says**", "**Says**" in said), ("**Means**", means), ("fix", "fix" in rest.lower())) if not has)
         for phrase in QUOTED.findall(" ".join(said.split())):
             if " " in phrase and phrase.strip() not in source:
                 yield f"'{name}': the tool does not say '{phrase}'"

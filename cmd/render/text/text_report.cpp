@@ -264,7 +264,7 @@ void add_code(Page& page, const Report& report) {
   const OpDivergence& first = *report.first_divergence;
   if (first.code.empty()) return;
   const std::string place = core::line_text(shown_record(first).site.get());
-  page.prose("code", fmt::format("{}   {}", place, first.code));
+  page.prose("code", fmt::format("{}: {}", place, first.code));
 }
 
 const std::string& fix_of(const Report& report) {

@@ -760,6 +760,63 @@ memory.numpy()[:] = float(sys.argv[1])
                 self.assertEqual(again.returncode, 0, again.stdout + again.stderr)
 
 
+class FirstDay(Program):
+    """What one types who has read nothing."""
+
+    def setUp(self):
+        super().setUp()
+        self.write("""
+            import sys
+            import time
+            import torch
+            torch.manual_seed(0)
+            x = torch.ones(3)
+            y = x * 2
+            y = y.add(time.time_ns() % 9973 if len(sys.argv) > 1 else 0.0)
+            print(y.sum())
+            """, "train.py")
+
+    def test_a_program_in_place_of_a_configuration(self):
+        done = self.tool("run", "--", sys.executable, "train.py")
+        self.assertEqual(done.code, 0, done.stdout + done.stderr)
+        self.assertIn("will run 2 times, 4 if it diverges", done.stderr)
+        (folder,) = (self.folder / "repro-check-out").iterdir()
+        self.assertRegex(folder.name, r"^train-[0-9a-f]{4}$")
+        self.assertEqual(self.tool("run", "--", sys.executable, "train.py").code, 0)  # replaces its own
+        parted = self.tool("run", "--", sys.executable, "train.py", "1")
+        self.assertEqual(parted.code, 1, parted.stdout + parted.stderr)
+        lines = parted.stdout.splitlines()
+        code = next(line for line in lines if line.startswith("  code "))
+        self.assertIn("train.py:8: y = y.add(", code)
+        self.assertLess(lines.index(code), 6)
+        self.assertLess(next(i for i, line in enumerate(lines) if line.startswith("  fix ")), 8)
+        again = [line for line in lines if line.startswith("next: repro-check run")]
+        for line in again:
+            self.assertTrue(line.endswith(f"-- {sys.executable} train.py 1"), line)
+        source = (self.folder / "train.py").read_text()
+        (self.folder / "train.py").write_text("# another file\n" + source)
+        shown = self.tool("diff", folder / "baseline", folder / "candidate")
+        self.assertNotIn("  code ", shown.stdout)
+
+    def test_recordings_that_nobody_named(self):
+        self.assertEqual(self.tool("diff").code, 2)
+        self.assertEqual(self.tool("exec", "--", sys.executable, "train.py").code, 0)
+        self.assertEqual(self.tool("exec", "--", sys.executable, "train.py", "1").code, 0)
+        refused = self.tool("diff")
+        self.assertEqual(refused.code, 2)
+        self.assertIn("repro-check-out/exec-1  " + sys.executable + " train.py", refused.stderr)
+        self.assertEqual(self.tool("exec", "--", sys.executable, "train.py").code, 0)
+        agreed = self.tool("diff")
+        self.assertEqual(agreed.code, 0, agreed.stdout + agreed.stderr)
+        self.assertIn("exec-3", agreed.stderr)
+        self.assertIn("exec-1", agreed.stderr)
+
+    def test_neither_or_both(self):
+        self.write_config({"program": {"command": ["true"]}})
+        for words in (["run"], ["run", "config.json", "--", "true"], ["run", "config.json", "true"]):
+            self.assertEqual(self.tool(*words).code, 2, words)
+
+
 class Seeds(Program):
     def test_generators_are_left_alone_on_demand(self):
         file = self.write("""
