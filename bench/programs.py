@@ -31,6 +31,7 @@ class Program(NamedTuple):
     data: str = ""  # kinds of make_data.py
     result: str = r"result .*"  # what must be bit-equal: a regular expression for printed lines, or `files: GLOB`
     resume: str = ""  # the command that resumes from what `command` saved
+    tells: bool = True  # whether equal results mean equal numbers; else `diff` may also say that these differ
 
 
 LINE = r".*"  # all that is printed
@@ -41,11 +42,11 @@ LIGHTNING = "--trainer.max_epochs 2 --trainer.limit_train_batches 4 --trainer.ac
 
 PROGRAMS = (
     # Entry points that packages ship.
-    Program("accelerate test", "accelerate test", result=r".*(test|Test).*"),
+    Program("accelerate test", "accelerate test", result=r".*(test|Test).*", tells=False),
     Program("accelerate launch, test_sync",
-            "accelerate launch --cpu --num_processes 1 -m accelerate.test_utils.scripts.test_sync", result=LINE),
+            "accelerate launch --cpu --num_processes 1 -m accelerate.test_utils.scripts.test_sync", result=LINE, tells=False),
     Program("torch.distributed.run, test_ops",
-            f"python {RANKS} -m accelerate.test_utils.scripts.test_ops", result=LINE),
+            f"python {RANKS} -m accelerate.test_utils.scripts.test_ops", result=LINE, tells=False),
     Program("trl sft", f"trl sft --dataset_name texts {TRL}", "language_model texts",
             "files: out/*.safetensors", f"trl sft --dataset_name texts {TRL} --resume_from_checkpoint out/checkpoint-3"),
     Program("trl dpo", f"trl dpo --dataset_name preferences {TRL}", "language_model preferences",
@@ -188,18 +189,19 @@ class Bench:
         size = sum(file.stat().st_size for file in (folder / "A").rglob("*")) / 1e6 if (folder / "A").exists() else 0
         lines.insert(0, f"bare {bare.seconds:.1f} and {again.seconds:.1f} s, {bare.megabytes:.0f} MB, {'equal' if equal else 'not equal'}; "
                         f"recorded {recorded[0].seconds:.1f} and {recorded[1].seconds:.1f} s, {recorded[0].megabytes:.0f} MB, dump {size:.1f} MB")
-        outcome = self.judge(folder, ("A", "B"), equal, lines, outcome)
+        outcome = self.judge(folder, ("A", "B"), equal, program.tells, lines, outcome)
         if program.resume:
             self.in_turn(program, folder, [self.tool, "exec", "--no-seed", "--checkpoints", "-o", folder / "whole"])
             resumed = self.run(program, folder / "work", program.resume,
                                [self.tool, "exec", "--no-seed", "--checkpoints", "-o", folder / "resumed"])
-            outcome = self.judge(folder, ("--resume", "whole", "resumed"), resumed.result == bare.result, lines, outcome)
+            outcome = self.judge(folder, ("--resume", "whole", "resumed"), resumed.result == bare.result, program.tells, lines, outcome)
         return outcome, lines
 
-    def judge(self, folder, dumps, equal, lines, outcome):
+    def judge(self, folder, dumps, equal, tells, lines, outcome):
         code, said = self.says(folder, "diff", *dumps)
-        lines.append(f"diff {' '.join(dumps)}: {code}, truth {'equal' if equal else 'not equal'}: {said[:160]}")
-        if code == (0 if equal else 1) or outcome == "HARM":
+        truth = ("equal" if equal else "not equal") if tells or not equal else "not told"
+        lines.append(f"diff {' '.join(dumps)}: {code}, truth {truth}: {said[:160]}")
+        if code == (0 if equal else 1) or (code == 1 and not tells) or outcome == "HARM":
             return outcome
         return "refused" if code == 4 and outcome == "right" else "FALSE"
 

@@ -178,6 +178,22 @@ std::string command_apart_text(const Evidence& evidence) {
                      words(found->candidate, found->baseline));
 }
 
+/// `; /work/train.py was changed between the runs`, of the first files.
+std::string changed_sources_text(const Evidence& evidence) {
+  constexpr std::size_t kShown = 3;
+  std::string text;
+  std::size_t changed = 0;
+  for (const Difference& difference : evidence.report.differences) {
+    if (!difference.pointer.starts_with(kSource) || ++changed > kShown) continue;
+    text +=
+        fmt::format("{}{}", text.empty() ? "; " : ", ", difference.pointer.substr(kSource.size()));
+  }
+  if (changed > kShown) text += fmt::format(" and {} more", changed - kShown);
+  if (changed > 0)
+    text += changed == 1 ? " was changed between the runs" : " were changed between the runs";
+  return text;
+}
+
 }  // namespace
 
 std::string of_host_text(const Evidence& evidence) {
@@ -185,8 +201,8 @@ std::string of_host_text(const Evidence& evidence) {
   const auto& resume = evidence.report.resume;
   if (resume && resume->leading() != nullptr) return {};
   const std::string suspects = set_apart_text(evidence) + given_apart_text(evidence) +
-                               command_apart_text(evidence) + taken_alone_text(evidence) +
-                               unpinned_text(evidence, false);
+                               changed_sources_text(evidence) + command_apart_text(evidence) +
+                               taken_alone_text(evidence) + unpinned_text(evidence, false);
   return suspects.empty() ? unpinned_text(evidence, true) : suspects;
 }
 

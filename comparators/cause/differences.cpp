@@ -82,6 +82,21 @@ void add_named(const std::vector<Entry>& baseline,
   }
 }
 
+/// Files of source that both have, and that were changed between the runs.
+void add_sources(const core::RunManifest& baseline,
+                 const core::RunManifest& candidate,
+                 std::vector<Difference>& found) {
+  for (const core::SourceFile& source : baseline.sources) {
+    const auto other = std::ranges::find(candidate.sources, source.file, &core::SourceFile::file);
+    if (other == candidate.sources.end()) continue;
+    add(std::string(kSource) + source.file,
+        core::to_hex(source.digest),
+        core::to_hex(other->digest),
+        true,
+        found);
+  }
+}
+
 /// Of a text of JSON that is a word.
 std::string unquoted(const std::string& json) {
   const bool quoted = json.size() >= 2 && json.front() == '"';
@@ -149,6 +164,7 @@ std::vector<Difference> manifest_differences(const core::RunManifest& baseline,
         fact.affects_numbers,
         found);
   }
+  add_sources(baseline, candidate, found);
   add_named(baseline.settings, candidate.settings, &core::Setting::used, found);
   add_named(baseline.environment, candidate.environment, &core::EnvironmentFact::value, found);
   // Those of generators are told where something differs for them: see HostGenerators.
@@ -222,7 +238,7 @@ DifferenceGroup group_of(const Difference& difference) {
   const bool is_seed = pointer.starts_with(core::kSetByProgram) && pointer.ends_with("seed");
   if (!difference.affects_numbers || is_seed || pointer.starts_with(core::kUnpinned) ||
       pointer.starts_with(core::kPinned) || pointer.starts_with(kCalls) ||
-      pointer.starts_with(kDtype) ||
+      pointer.starts_with(kDtype) || pointer.starts_with(kSource) ||
       starts_with_any(pointer, "model. program seed generator rng disable_dropout")) {
     return DifferenceGroup::kOther;
   }
@@ -407,6 +423,9 @@ std::string to_text(const Difference& difference) {
   // Two digests say nothing to a person.
   if (difference.pointer.starts_with("probe.")) {
     return difference.pointer + ": the machine gives other numbers for one computation";
+  }
+  if (difference.pointer.starts_with(kSource)) {
+    return difference.pointer.substr(kSource.size()) + " was changed";
   }
   return fmt::format("{} {} -> {}", difference.pointer, difference.baseline, difference.candidate);
 }

@@ -16,6 +16,9 @@ namespace repro_check::comparators {
 /// Pointer of the difference between two runs that had their tensors cast to other dtypes.
 inline constexpr std::string_view kDtype = "dtype";
 
+/// Prefix of the pointer of a file of source that was changed between two runs of a program.
+inline constexpr std::string_view kSource = "source.";
+
 /// What differs in the surroundings of two runs: how each was asked to run, settings as used,
 /// variables, machine and libraries. In the order of the baseline's manifest.
 std::vector<Difference> manifest_differences(const core::RunManifest& baseline,

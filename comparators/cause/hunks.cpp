@@ -203,7 +203,8 @@ std::optional<Cause> stale_gradient(const HunkJudge& of, const Hunk& hunk) {
           last_line(dump, op, core::kLossRecord),
           *stale_step(dump, op),
           last_line(dump, op, core::kStepRecord)),
-      "clear gradients in both runs alike: zero_grad() between a step of the optimizer and the next "
+      "clear gradients in both runs alike: zero_grad() between a step of the optimizer and the "
+      "next "
       "backward pass");
 }
 

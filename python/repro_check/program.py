@@ -165,6 +165,10 @@ def compare(
     runs: int = 2,
     directory: _Path | None = None,
     seed: int | None = 0,
+    policy: str | None = None,
+    ulp: int | None = None,
+    rtol: float | None = None,
+    atol: float | None = None,
     flags: typing.Sequence[str] = (),
     tool: _Path | None = None,
 ) -> Outcome:
@@ -177,7 +181,9 @@ def compare(
         call goes on from the one before.
     directory: where the dumps are kept, as run-1, run-2, ...; without it they are removed.
     seed: as for `record`, before every call; the generators are put back at the end.
-    flags: further ones of `repro-check diff`, such as ["--policy", "ulp", "--ulp", "4"].
+    policy, ulp, rtol, atol: what counts as equal, as `repro-check diff` has it: bitwise where none is given, `ulp` where
+        ulp is, `tolerance` where rtol and atol are.
+    flags: further ones of `repro-check diff`.
     @throws ToolError where nothing could be judged: nothing else is ever a pass
     """
     if runs < 2:
@@ -193,7 +199,8 @@ def compare(
         where = pathlib.Path(directory)
         dumps = [where / f"run-{number + 1}" for number in range(runs)]
         report = where / "report.json"
-        command = [program, "diff", *map(os.fspath, dumps), "--color", "never", "--report", f"json={report}", *flags]
+        command = [program, "diff", *map(os.fspath, dumps), "--color", "never", "--report", f"json={report}"]
+        command += [*_policy_flags(policy, ulp, rtol, atol), *flags]
 
         def compared(level: str) -> Outcome:
             for dump in dumps:
@@ -216,6 +223,17 @@ def compare(
                 raise ToolError(error.message, lasting(error.hint, where), error.exit_code) from None
             raise
     return dataclasses.replace(outcome, text=lasting(outcome.text, where)) if passes else outcome
+
+
+def _policy_flags(
+    policy: str | None, ulp: int | None, rtol: float | None, atol: float | None
+) -> list[str]:
+    if policy is None and ulp is not None:
+        policy = "ulp"
+    if policy is None and (rtol is not None or atol is not None):
+        policy = "tolerance"
+    given = {"policy": policy, "ulp": ulp, "rtol": rtol, "atol": atol}
+    return [word for name, value in given.items() if value is not None for word in (f"--{name}", str(value))]
 
 
 def _settled(compared: typing.Callable[[str], Outcome]) -> Outcome:

@@ -231,6 +231,9 @@ class InProcess(unittest.TestCase):
             return call
 
         tiny = 2.0 ** -24
+        self.assertEqual(repro_check.compare(differing(lambda _: tiny), ulp=4).exit_code, 0)
+        self.assertEqual(repro_check.compare(differing(lambda _: tiny), rtol=1e-5, atol=1e-8).exit_code, 0)
+        self.assertEqual(repro_check.compare(differing(lambda _: 0.25), policy="ulp", ulp=4).exit_code, 1)
         for flags in (["--policy", "ulp", "--ulp", "4"], ["--policy", "tolerance"]):
             outcome = repro_check.compare(differing(lambda _: tiny), flags=flags)
             self.assertEqual(outcome.exit_code, 0, outcome.text)

@@ -811,6 +811,15 @@ class FirstDay(Program):
         self.assertIn("exec-3", agreed.stderr)
         self.assertIn("exec-1", agreed.stderr)
 
+    def test_a_script_that_was_changed(self):
+        self.assertEqual(self.tool("exec", "--", sys.executable, "train.py").code, 0)
+        source = (self.folder / "train.py").read_text()
+        (self.folder / "train.py").write_text(source.replace("else 0.0", "else 0.5"))
+        self.assertEqual(self.tool("exec", "--", sys.executable, "train.py").code, 0)
+        parted = self.tool("diff")
+        self.assertEqual(parted.code, 1, parted.stdout + parted.stderr)
+        self.assertIn(f"{self.folder / 'train.py'} was changed", " ".join(parted.stdout.split()))
+
     def test_neither_or_both(self):
         self.write_config({"program": {"command": ["true"]}})
         for words in (["run"], ["run", "config.json", "--", "true"], ["run", "config.json", "true"]):
