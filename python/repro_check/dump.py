@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import html
 import os
 import typing
 
@@ -18,6 +19,7 @@ if typing.TYPE_CHECKING:
     import pandas
 
 _PathLike = typing.Union[str, "os.PathLike[str]"]
+_SHOWN = 50  # operators of a dump in a notebook
 
 
 class NamedTensor(typing.NamedTuple):
@@ -331,6 +333,22 @@ class Dump:
         if tensor.stored and (tensor.dtype, tensor.shape, tensor.digest) not in self._contents:
             self._trace.fail(f"op {op} refers to a content that the index does not list")
         return tensor
+
+    def _repr_html_(self) -> str:
+        """The first operators as a table, for notebooks."""
+
+        def row(cells: typing.Iterable[object], kind: str = "td") -> str:
+            return "<tr>" + "".join(f"<{kind}>{html.escape(str(cell))}</{kind}>" for cell in cells) + "</tr>"
+
+        rows = [row(("op", "operator", "module", "line", "outputs"), "th")]
+        for number in range(min(len(self), _SHOWN)):
+            operator = self[number]
+            place = operator.frames[0] if operator.frames else None
+            line = f"{os.path.basename(place.file)}:{place.line}" if place else ""
+            outputs = ", ".join(f"{tensor.dtype} {list(tensor.shape)}" for tensor in operator.outputs)
+            rows.append(row((number, operator.full_name, operator.module, line, outputs)))
+        more = f"<p>and {len(self) - _SHOWN} more</p>" if len(self) > _SHOWN else ""
+        return f"<p>{html.escape(repr(self))}</p><table>{''.join(rows)}</table>{more}"
 
     def __repr__(self) -> str:
         return f'<Dump {self.directory} "{self.manifest["run_name"]}" of {len(self)} operators>'

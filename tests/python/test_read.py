@@ -49,6 +49,13 @@ def test_values_have_the_right_dtype_and_shape(make_dump, tmp_path, options):
         assert dump.verify() == len(EXPECTED) + 1
 
 
+def test_a_notebook_shows_a_table(recorded):
+    shown = repro_check.open(recorded)._repr_html_()
+    assert shown.count("<tr>") == 3
+    assert "<td>aten::relu</td>" in shown
+    assert "&lt;Dump" in shown
+
+
 def test_operators_are_found_by_index_key_and_module(recorded):
     dump = repro_check.open(recorded)
     assert [op.full_name for op in dump] == ["aten::everything.all", "aten::relu"]
