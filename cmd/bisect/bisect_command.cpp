@@ -297,7 +297,7 @@ std::string bisect_text(const BisectPlan& plan,
     page.prose("flaky",
                "some runs of one and the same setting do not agree: the divergence does not depend "
                "on the changes alone");
-    page.prose("mend", "see which operator is not repeatable: run -n 10", Role::kHint);
+    page.prose("fix", "see which operator is not repeatable: run -n 10", Role::kHint);
   }
   page.prose("note", plan.note);
   add_trials(page, plan, result, options.verbosity > 0 || options.all);

@@ -42,7 +42,7 @@ using comparators::ReplicaDifference;
 /// The document is the model of the text as well.
 constexpr std::array kLines{
     ViewLine{"cause", "{name}: {evidence}", "cause"},
-    ViewLine{"mend", "{advice}", "cause"},
+    ViewLine{"fix", "{advice}", "cause"},
     ViewLine{
         "first",
         "step {step}, {kind}: {shown}{more}[, {differing} of {of}][; {said}][; {who}][; {behind}]",
@@ -51,7 +51,7 @@ constexpr std::array kLines{
         "also",
         "step {step}, {kind}: {name}: {evidence}: {shown}{more}[, {differing} of {of}][; {said}]",
         "independent"},
-    ViewLine{"mend", "{advice}", "independent"},
+    ViewLine{"fix", "{advice}", "independent"},
     ViewLine{
         "then", "step {step}, {kind}: {shown}{more}[, {differing} of {of}][; {said}]", "inherited"},
     ViewLine{"{weight}", "{what}", "below"},
@@ -72,14 +72,14 @@ constexpr std::array kLines{
         "{count:parameter} that no wrapper replicates, and nothing else proves to be replicas: "
         "{shown}{more}",
         "not_judged"},
-    ViewLine{"mend", "{advice}", "unknown_replicas"},
-    ViewLine{"mend", "{mend}", "why_not"},
+    ViewLine{"fix", "{advice}", "unknown_replicas"},
+    ViewLine{"fix", "{mend}", "why_not"},
     ViewLine{
         "note",
         "no dump says of which run it is: they were made by an older repro-check, and are taken "
         "for one run",
         "unnamed"},
-    ViewLine{"mend", "{}", "mends"},
+    ViewLine{"fix", "{}", "mends"},
 };
 
 /// `a.weight, a.bias`, and how many more there are.

@@ -238,7 +238,7 @@ class Run(Program):
         self.assertIn("argument `other` differs, 1 -> 2, and no recorded operator made it: the program did; "
                       "suspect: env.SCALE as found -> 2\n", shown.stdout)
         self.assertIn("  differ     env.SCALE as found -> 2\n", shown.stdout)
-        self.assertIn('  mend       give both runs "env": {"SCALE": "2"}\n', shown.stdout)
+        self.assertIn('  fix        give both runs "env": {"SCALE": "2"}\n', shown.stdout)
         self.assertIn("""--set '/runs/0/env/SCALE="2"'""", shown.stdout)
 
     def test_threads_that_the_program_sets_are_its_own_to_set(self):

@@ -604,7 +604,7 @@ class Interrupted(Ranks):
                                r"c10d::allreduce_ float32 \[4\] \(replicas.py:\d+\) on rank 0, and c10d::allreduce_ float32 \[8\] ")
         said = self.tool("ranks", "run").stdout
         self.assertRegex(said, r"^INCOMPLETE: .*: size mismatch: collective ")
-        self.assertEqual((said.count("size mismatch: "), said.count("  mend  ")), (1, 1))
+        self.assertEqual((said.count("size mismatch: "), said.count("  fix  ")), (1, 1))
 
     def test_gradients_that_one_rank_changes_behind_their_reduction(self):
         report = self.planted("halved")
