@@ -337,6 +337,12 @@ void ReportFlags::emit(const ReportStyle& style,
   }
   // Text and annotations go out in one piece: what cannot be made leaves stdout empty.
   std::string waiting;
+  const bool is_beside_text =
+      style.format == "text" && !output_ &&
+      std::ranges::all_of(destinations_, [](const ReportDestination& destination) {
+        return !destination.to_stdout() || destination.format->name == "github";
+      });
+  if (is_beside_text) make([&](std::string_view piece) { waiting += piece; });
   for (const ReportDestination& destination : destinations_) {
     if (!destination.to_stdout()) continue;
     if (destination.format->name == "jsonl") {

@@ -204,16 +204,7 @@ def compare(
 
         def compared(level: str) -> Outcome:
             for dump in dumps:
-                if dump.exists():
-                    shutil.rmtree(dump)
-                try:
-                    with _recorded(dump, level=level, seed=seed, tool=program) as recording:
-                        if snapshot is None:
-                            recording.probe.repro_check_fact(_STATE_OF_CALLS, b"kept")
-                        function()
-                finally:
-                    if snapshot is not None:
-                        snapshot.restore()
+                _record_again(function, dump, snapshot, level=level, seed=seed, tool=program)
             return judge(command, report)
 
         try:
@@ -223,6 +214,21 @@ def compare(
                 raise ToolError(error.message, lasting(error.hint, where), error.exit_code) from None
             raise
     return dataclasses.replace(outcome, text=lasting(outcome.text, where)) if passes else outcome
+
+
+def _record_again(
+    function: typing.Callable[[], object], dump: pathlib.Path, snapshot: Snapshot | None, **options: typing.Any
+) -> None:
+    if dump.exists():
+        shutil.rmtree(dump)
+    try:
+        with _recorded(dump, **options) as recording:
+            if snapshot is None:
+                recording.probe.repro_check_fact(_STATE_OF_CALLS, b"kept")
+            function()
+    finally:
+        if snapshot is not None:
+            snapshot.restore()
 
 
 def _policy_flags(
