@@ -76,14 +76,15 @@ std::string name_of_program(const std::vector<std::string>& command) {
 }
 
 HeldPlace next_place() {
+  auto beside = std::make_unique<OutputLock>(kDefaultFolder, OutputLock::Mode::kBeside);
   for (std::uint64_t number = 1;; ++number) {
     const fs::path place = place_of(number);
     std::error_code ignored;
     if (fs::exists(place, ignored)) continue;
     try {
-      HeldPlace held{place, std::make_unique<OutputLock>(place)};
+      auto lock = std::make_unique<OutputLock>(place);
       // Another recording may have come and gone meanwhile.
-      if (fs::is_empty(place)) return held;
+      if (fs::is_empty(place)) return {place, std::move(beside), std::move(lock)};
     } catch (const core::Error&) {
       if (!fs::exists(place, ignored)) throw;
     }

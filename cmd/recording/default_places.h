@@ -21,6 +21,7 @@ std::string name_of_program(const std::vector<std::string>& command);
 /// A place for a recording, held until it is destroyed.
 struct HeldPlace {
   std::filesystem::path directory;
+  std::unique_ptr<OutputLock> beside;  ///< of the folder around it
   std::unique_ptr<OutputLock> lock;
 };
 
