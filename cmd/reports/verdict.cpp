@@ -203,6 +203,34 @@ void add_reasons(std::vector<std::string> reasons, Report& report) {
   }
 }
 
+/// A launcher trains in another process: then that is the one that went on from the checkpoint.
+/// @param first  of the processes that were started
+Report judge_resumed(Report first,
+                     const ProcessPairs& others,
+                     const comparators::CompareOptions& options,
+                     const OpenOptions& opening) {
+  std::vector<Report> met;
+  for (const ProcessPair& pair : others.pairs) {
+    if (first.resume) break;
+    Report other = judge_pair(std::filesystem::path(first.runs[0].location) / pair.baseline,
+                              std::filesystem::path(first.runs[1].location) / pair.candidate,
+                              options,
+                              opening);
+    if (!other.resume) continue;
+    other.warnings.push_back(
+        fmt::format("{} ({}) went on from the checkpoint: no other process was compared",
+                    pair.baseline,
+                    pair.how));
+    met.push_back(std::move(other));
+  }
+  if (met.empty()) {
+    first.warnings.emplace_back("other processes of a resumed run are not compared");
+    return first;
+  }
+  put_worst_first(met);
+  return std::move(met.front());
+}
+
 }  // namespace
 
 Report judge(const std::filesystem::path& baseline,
@@ -214,13 +242,12 @@ Report judge(const std::filesystem::path& baseline,
   ProcessPairs found = pair_processes(reports.front().runs[0].manifest.processes,
                                       reports.front().runs[1].manifest.processes);
   if (found.pairs.empty() && found.reasons.empty()) return std::move(reports.front());
-  if (options.spec.resume) {
-    reports.front().warnings.emplace_back("other processes of a resumed run are not compared");
-    return std::move(reports.front());
-  }
   comparators::CompareOptions of_process = options;
   of_process.observer = {};
   of_process.fp64 = nullptr;
+  if (options.spec.resume) {
+    return judge_resumed(std::move(reports.front()), found, of_process, opening);
+  }
   const std::filesystem::path here = reports.front().runs[0].location;
   const std::filesystem::path there = reports.front().runs[1].location;
   std::vector<std::string> compared;

@@ -64,6 +64,18 @@ class Resumed(ToolTest):
         self.states = {state["kind"]: state for state in (report.get("resume") or {}).get("states", [])}
         return report
 
+    def test_a_launcher_that_trains_in_another_process(self):
+        launcher = self.dumps / "launcher.py"
+        launcher.write_text("import subprocess, sys, torch\ntorch.zeros(1)\n"
+                            "sys.exit(subprocess.run([sys.executable, *sys.argv[1:]]).returncode)\n")
+        for what in ("whole", "nothing", "optimizer"):
+            done = tool(self.dumps, "exec", "--checkpoints", "-o", f"launched-{what}", "--", sys.executable, launcher,
+                        *command(self.dumps, what, "launched.pt")[1:])
+            self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.compare("launched-nothing", 0, "launched-whole")["resume"]["step"], 5)
+        self.compare("launched-optimizer", 1, "launched-whole")
+        self.assertEqual(self.states["state of the optimizer"]["outcome"], "not loaded")
+
     def parts(self, fault, kind, outcome, operator=True):
         """The first state that parts, and that an operator parts as well."""
         report = self.compare(fault, 1)
