@@ -327,6 +327,42 @@ void judge_growth(const std::optional<double>& max_growth, Report& report) {
                   growth.steepest->factor.value_or(0)));
 }
 
+/// Whether an operator that differs makes but single numbers, as what adds up a running loss does.
+bool makes_numbers(const OpDivergence& op) {
+  const auto is_number = [](const TensorComparison& tensor) {
+    return core::element_count(tensor.baseline.shape) == 1 &&
+           tensor.baseline.shape == tensor.candidate.shape;
+  };
+  return (op.relation == Relation::kOrigin || op.relation == Relation::kPropagated) &&
+         !core::is_named_values(shown_record(op)) && !core::is_returned(shown_record(op)) &&
+         std::ranges::all_of(op.outputs, is_number);
+}
+
+/// A resumed run that restored every state, and whose losses and steps are bit-equal, may still add
+/// to a number that the checkpoint does not hold, such as the loss that is logged. That is no pass
+/// of it, and no divergence of the training.
+/// @param steps  of optimizers that were compared
+void excuse_running_numbers(std::uint32_t steps, Report& report) {
+  const Coverage& coverage = report.coverage;
+  const bool is_training_equal =
+      report.status == Status::kDiverged && report.also.empty() && steps != 0 &&
+      report.resume->leading() == nullptr && report.first_divergence &&
+      report.divergences_total == report.divergences.size() + 1 && coverage.mismatched == 0 &&
+      coverage.missing_in_baseline + coverage.missing_in_candidate == 0 &&
+      report.returned.diverged + report.returned.missing == 0 && !report.growth.exceeded;
+  if (!is_training_equal || !makes_numbers(*report.first_divergence) ||
+      !std::ranges::all_of(report.divergences, makes_numbers)) {
+    return;
+  }
+  report.status = Status::kNotComparable;
+  report.reasons.insert(
+      report.reasons.begin(),
+      fmt::format("every state was restored, and losses and steps are bit-equal; {} makes a number "
+                  "that the resumed run began anew, such as a running loss",
+                  op_text(shown_record(*report.first_divergence))));
+  report.mend = "save and restore that number, where it matters";
+}
+
 /// Sets status, also, kind, reasons and mend. The most severe of several statuses wins: damaged
 /// over diverged over not comparable over nothing compared; missing operators are a divergence only
 /// if something matched.
@@ -408,6 +444,7 @@ class Comparison {
       verify_the_rest();
     }
     finish();
+    if (met_) excuse_running_numbers(met_->steps, report_);
     return std::move(report_);
   }
 

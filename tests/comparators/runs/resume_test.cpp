@@ -131,6 +131,38 @@ TEST_CASE("a run that resumed on another number of ranks is not judged by the pa
   CHECK(report.reasons.front().find("2 ranks and the resumed one 4 ranks") != std::string::npos);
 }
 
+/// A resumed run whose steps agree, and in which one operator makes other numbers.
+Report compare_running(std::int64_t elements, const std::string& name) {
+  Run whole("whole");
+  Run resumed("resumed");
+  for (Run* run : {&whole, &resumed}) {
+    std::vector<double> sums(static_cast<std::size_t>(elements), run == &whole ? 3.0 : 1.0);
+    run->trace().tensor("sum", sums);
+  }
+  whole.says("saved", {{"saved['random']", 7.0}}, 1);
+  resumed.says("loaded", {{"loaded['random']", 7.0}});
+  for (const std::uint32_t step : {1U, 2U}) {
+    whole.says("at_forward", {{"generator.random", 7.0}}, step);
+    whole.trace().op("repro_check::optimizer_step", {}, {"y"}, {{"step", step}});
+    whole.trace().op(name, {"x"}, {"sum"}, {{"step", step}});
+    resumed.says("at_forward", {{"generator.random", 7.0}}, step - 1);
+    resumed.trace().op("repro_check::optimizer_step", {}, {"y"}, {{"step", step - 1}});
+    resumed.trace().op(name, {"x"}, {"sum"}, {{"step", step - 1}});
+  }
+  CompareOptions options;
+  options.spec.resume = true;
+  return compare_traces(whole.trace(), resumed.trace(), options);
+}
+
+TEST_CASE("a running number that the checkpoint does not hold is no divergence of the training") {
+  const Report report = compare_running(1, "aten::add_");
+  CHECK(report.status == Status::kNotComparable);
+  REQUIRE_FALSE(report.reasons.empty());
+  CHECK(report.reasons.front().find("began anew") != std::string::npos);
+  CHECK(compare_running(2, "aten::add_").status == Status::kDiverged);
+  CHECK(compare_running(1, "repro_check::loss").status == Status::kDiverged);
+}
+
 Report compare_states(const ordered_json& saved,
                       const ordered_json& here,
                       const ordered_json& there,
