@@ -66,7 +66,7 @@ PROGRAMS = (
             "litgpt pretrain pythia-14m --tokenizer_dir tokenizer --data TextFiles --data.train_data_path train "
             "--data.val_data_path validation --data.num_workers 0 --train.max_tokens 512 --train.max_seq_length 32 "
             "--train.global_batch_size 4 --train.micro_batch_size 2 --precision 32-true --devices 1 --out_dir out "
-            "--train.tie_embeddings false --eval.initial_validation false", "litgpt", "files: out/final/*.pth"),
+            "--train.tie_embeddings false --eval.initial_validation false --logger_name csv", "litgpt", "files: out/final/*.pth"),
     Program("stanza charlm",
             "python -m stanza.models.charlm --train_file train.txt --eval_file validation.txt --epochs 1 --hidden_dim 16 "
             "--char_emb_dim 8 --batch_size 4 --bptt_size 20 --cpu --save_dir out --seed 3", "characters", "files: out/*.pt"),
