@@ -5,8 +5,8 @@
 
 The seed alone decides which features of random_features.txt a program has: `--seed N --programs 1` runs one program
 again, `--print` shows it. The outcomes: *harm*, a recorded run prints, writes or ends differently than a bare one;
-*false*, `diff` passes two runs although two bare runs differ, or the other way round; *refused*, `diff` exits with 4,
-its reason is printed; *broken*, the program fails bare; *right* otherwise."""
+*false*, `diff` passes two runs although two bare runs differ, or the other way round; *refused*, `diff` exits with 4
+(with 3 where a signal ends the program), its reason is printed; *broken*, the program fails bare; *right* otherwise."""
 import argparse
 import collections
 import concurrent.futures
@@ -155,7 +155,8 @@ class Trial:
         head = said.splitlines()[0] if said else ""
         if not self.program.judged:
             return "right", "not judged"
-        if code == 4:
+        # A recording that a signal ends is partial: 3 until somebody asks for what there is of it.
+        if code == 4 or (code == 3 and bare[0][0] < 0):
             return "refused", head
         return ("right" if code == (0 if equal else 1) else "false"), f"equal bare: {equal}; diff {code}: {head}"
 

@@ -116,12 +116,12 @@ class InProcess(unittest.TestCase):
             with repro_check.record({str(self.folder / "A")!r}):
                 print(sum(batch.sum().item() for batch, in batches))
             import repro_check_attach
-            print(repro_check_attach._notes)
+            print(len(repro_check_attach._notes))
         """
         paths = os.pathsep.join([str(Path(repro_check.__file__).resolve().parents[1]), os.environ.get("PYTHONPATH", "")])
         done = subprocess.run([sys.executable, "-W", "ignore", "-c", textwrap.dedent(program)],
                               env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True)
-        self.assertEqual(done.stdout, "28\n[]\n", done.stderr)
+        self.assertEqual(done.stdout, "28\n0\n", done.stderr)
 
     def test_a_block_that_raises_leaves_its_dump(self):
         with self.assertRaises(KeyError):
