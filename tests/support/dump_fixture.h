@@ -28,10 +28,10 @@ struct DumpFixture {
 ///   tensors   {name: {dtype, shape, and one of values | bits (hexadecimal, most significant first)
 ///   |
 ///             fill | state}}; optional storage (name of the tensor it aliases), strides, offset,
-///             device, layout, attributes, requires_grad, watch (steady | moved), name, parts {ending:
-///             name of the tensor recorded as `<slot>.<ending>`}, stored, damaged (a stored byte is
-///             flipped). Values take "nan", "inf", "-inf", "-0"; a complex value is [re, im].
-///             Of what is no tensor only the type may be known: {"opaque": type}.
+///             device, layout, attributes, requires_grad, watch (steady | moved), name, parts
+///             {ending: name of the tensor recorded as `<slot>.<ending>`}, stored, damaged (a
+///             stored byte is flipped). Values take "nan", "inf", "-inf", "-0"; a complex value is
+///             [re, im]. Of what is no tensor only the type may be known: {"opaque": type}.
 ///   named     [{kind: input | parameter | buffer, name, tensor}]
 ///   ops       [{operator, module, module_type, source, inputs {argument: tensor | [tensors] |
 ///   null},

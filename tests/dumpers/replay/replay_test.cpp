@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "core/error.h"
-#include "dumpers/capture/torch/call_modes.h"
 #include "dumpers/capture/settings/determinism.h"
+#include "dumpers/capture/torch/call_modes.h"
 #include "tests/dumpers/capture/recording.h"
 #include "tests/dumpers/capture/trace_source.h"
 
