@@ -203,6 +203,14 @@ void JournalReader::define_site(std::span<const std::byte> payload) {
   tables_.sites.push_back(site);
 }
 
+std::set<std::string> JournalReader::source_files() const {
+  std::set<std::uint32_t> numbers;
+  for (const FrameRow& frame : tables_.frames) numbers.insert(frame.file);
+  std::set<std::string> files;
+  for (const std::uint32_t number : numbers) files.emplace(text(number));
+  return files;
+}
+
 void JournalReader::define_form(std::span<const std::byte> payload) {
   std::vector<Word> words = words_of(payload);
   if (words.size() > kLargestForm) nonsense("defines a form that is too large to be shared");

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -40,6 +41,9 @@ class JournalReader final : private RowDecoder {
   [[nodiscard]] const CallRows& rows() const noexcept { return rows_; }
   /// What the definitions read so far come to.
   [[nodiscard]] const SharedTables& tables() const noexcept { return tables_; }
+
+  /// Files of source that the sites read so far name.
+  [[nodiscard]] std::set<std::string> source_files() const;
 
   /// Names that roots of modules have in what was read, and in what is read from here on: for one
   /// that begins, those that another one of the same file has found.

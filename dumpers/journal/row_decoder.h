@@ -98,6 +98,8 @@ class RowDecoder : core::Pinned {
   RowDecoder() = default;
   ~RowDecoder() = default;
 
+  /// @throws core::Error as fail()
+  [[nodiscard]] std::string_view text(std::uint64_t number) const;
   /// So many operators and sites, about, that records share.
   void expect_shared(std::uint64_t operators, std::uint64_t sites) {
     operator_cache_ = RowCache<core::OperatorInfo>(operators);
@@ -122,7 +124,6 @@ class RowDecoder : core::Pinned {
   Row row_of(const TableLayout& table,
              const core::LargeVector<Row>& rows,
              std::uint64_t number) const;
-  [[nodiscard]] std::string_view text(std::uint64_t number) const;
   [[nodiscard]] std::span<const std::int64_t> sizes(std::uint64_t begin, std::uint64_t count) const;
   [[nodiscard]] std::shared_ptr<const core::OperatorInfo> operator_info(std::uint32_t row) const;
   [[nodiscard]] std::shared_ptr<const core::CallSite> site(std::uint32_t row) const;

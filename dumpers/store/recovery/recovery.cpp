@@ -95,6 +95,7 @@ class Recording {
   /// One more than the highest index of a whole record.
   [[nodiscard]] std::uint64_t op_count() const noexcept { return offsets_.size(); }
   [[nodiscard]] const core::RootNames& roots() const noexcept { return reader_.roots(); }
+  [[nodiscard]] std::set<std::string> source_files() const { return reader_.source_files(); }
   [[nodiscard]] bool is_finished() const noexcept { return finished_.has_value(); }
 
   /// @param index  below op_count(); of one that is unfinished only its head
@@ -155,7 +156,6 @@ class Recording {
   std::map<core::ContentKey, Spot> contents;
   Slices slices;  ///< contents that were not kept whole
   journal::JournalSummary summary;
-  std::set<std::string> files;  ///< that frames of whole records name
 
  private:
   static constexpr std::uint64_t kMissing = 0;  // the header is there, no entry
@@ -165,9 +165,6 @@ class Recording {
     if (record.index >= offsets_.size()) offsets_.resize(record.index + 1, kMissing);
     if (std::exchange(offsets_[record.index], reader_.begin()) != kMissing) {
       damaged(fmt::format("op {} is there twice", record.index));
-    }
-    if (record.site && sites_.insert(record.site).second) {
-      for (const core::SourceFrame& frame : record.site->frames) files.insert(frame.file);
     }
     for (const core::TensorRecord& tensor : record.tensors) {
       last_producer_ = std::max(last_producer_, tensor.producer);
@@ -281,7 +278,6 @@ class Recording {
   std::int64_t last_producer_ = core::kNoProducer;
   core::TraceSummary totals_;                     ///< of the whole records, as far as these tell it
   std::optional<core::TraceReference> referred_;  ///< the dump that other contents are in
-  std::set<std::shared_ptr<const core::CallSite>> sites_;  ///< whose files are in `files`
   std::optional<std::string> begun_;     ///< manifest as far as it was known in the beginning
   std::optional<std::string> finished_;  ///< of the whole recording
 };
@@ -479,7 +475,7 @@ MadeDump replay_into(const fs::path& directory,
 core::RunManifest completed(core::RunManifest manifest,
                             const Recording& recording,
                             const Completion& complete) {
-  if (complete) complete(manifest, recording.files);
+  if (complete) complete(manifest, recording.source_files());
   return manifest;
 }
 
