@@ -30,6 +30,7 @@
 #include "core/trace/run_manifest.h"
 #include "dumpers/capture/engine/capture.h"
 #include "dumpers/capture/settings/environment.h"
+#include "dumpers/capture/torch/call_modes.h"
 #include "dumpers/capture/torch/torch_compat.h"
 
 // Which settings exist differs from release to release. Each is asked for with `requires` on a
@@ -395,22 +396,9 @@ void add_thread_counts(SettingRows& rows) {
 
 void add_autocast(SettingRows& rows) {
   namespace autocast = at::autocast;
-#if REPRO_CHECK_TORCH_AT_LEAST(2, 4)
-  for (const auto& [name, type] : {std::pair{"autocast.cpu", c10::DeviceType::CPU},
-                                   std::pair{"autocast.cuda", c10::DeviceType::CUDA},
-                                   std::pair{"autocast.xpu", c10::DeviceType::XPU},
-                                   std::pair{"autocast.npu", c10::DeviceType::PrivateUse1}}) {
-    const c10::DeviceType device = type;
-    rows.push_back(toggle_row(
-        name,
-        [device] { return autocast::is_autocast_enabled(device); },
-        [device](bool on) { autocast::set_autocast_enabled(device, on); }));
+  for (const Autocast& each : autocasts()) {
+    rows.push_back(toggle_row(std::string(each.name), each.is_on, each.turn));
   }
-#else
-  rows.push_back(toggle_row("autocast.cpu", autocast::is_cpu_enabled, autocast::set_cpu_enabled));
-  rows.push_back(toggle_row("autocast.cuda", autocast::is_enabled, autocast::set_enabled));
-  rows.push_back(toggle_row("autocast.xpu", autocast::is_xpu_enabled, autocast::set_xpu_enabled));
-#endif
   rows.push_back(toggle_row(
       "autocast.cache", autocast::is_autocast_cache_enabled, autocast::set_autocast_cache_enabled));
 }

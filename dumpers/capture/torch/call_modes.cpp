@@ -19,15 +19,6 @@
 namespace repro_check::capture {
 namespace {
 
-/// Autocast of one kind of device, on the calling thread.
-struct Autocast {
-  std::string_view name;
-  bool (*is_on)();
-  void (*turn)(bool on);
-  c10::ScalarType (*dtype)();
-  void (*set_dtype)(c10::ScalarType dtype);
-};
-
 #if REPRO_CHECK_TORCH_AT_LEAST(2, 4)
 template <c10::DeviceType kDevice>
 constexpr Autocast autocast_of(std::string_view name) {
@@ -73,6 +64,8 @@ void turn(const Autocast& autocast, std::optional<c10::ScalarType> dtype) {
 }
 
 }  // namespace
+
+std::span<const Autocast> autocasts() noexcept { return kAutocasts; }
 
 std::string read_call_modes() {
   std::string text;

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <c10/core/ScalarType.h>
+
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,6 +12,18 @@
 #include "core/system/pinned.h"
 
 namespace repro_check::capture {
+
+/// Autocast of one kind of device, on the calling thread.
+struct Autocast {
+  std::string_view name;  ///< `autocast.cpu`
+  bool (*is_on)();
+  void (*turn)(bool on);
+  c10::ScalarType (*dtype)();
+  void (*set_dtype)(c10::ScalarType dtype);
+};
+
+/// Those that this LibTorch has.
+std::span<const Autocast> autocasts() noexcept;
 
 /// What of the calling thread decides dtypes of a call, as core::OpHead::modes has it. Whoever is
 /// below an autocast kernel is not under autocast.
