@@ -178,7 +178,7 @@ std::string command_apart_text(const Evidence& evidence) {
                      words(found->candidate, found->baseline));
 }
 
-/// `; /work/train.py was changed between the runs`, of the first files.
+/// `; /project/train.py was changed between the runs`, of the first files.
 std::string changed_sources_text(const Evidence& evidence) {
   constexpr std::size_t kShown = 3;
   std::string text;

@@ -65,7 +65,7 @@ RunManifest full_manifest() {
                   .exception = RaisedException{"ValueError", "train.py", 7, {11, 12}, "Thread-1"}};
   manifest.processes = {{"proc-1", "fork", "python train.py", 5, true}};
   manifest.notes = {{"at_step", "ValueError: no such parameter", 3}};
-  manifest.sources = {{"/work/train.py", {13, 14}}};
+  manifest.sources = {{"/project/train.py", {13, 14}}};
   return manifest;
 }
 
