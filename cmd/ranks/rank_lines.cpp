@@ -112,11 +112,14 @@ void describe(auto f, Of<decltype(f), comparators::ExchangeKind>& it) {
 DESCRIBE(comparators::RankGroup, MEMBER(name) MEMBER(ranks))
 DESCRIBE(comparators::ExchangeKey,
          MEMBER(kind) MEMBER(group) SOMETIMES(from) SOMETIMES(to) SOMETIMES(tag))
-DESCRIBE(comparators::CallChain, MEMBER(count) MEMBER(blocks) SOMETIMES(contents))
+DESCRIBE(comparators::CallChain,
+         MEMBER(count) MEMBER(blocks) SOMETIMES(contents) SOMETIMES(unbalanced))
+DESCRIBE(comparators::Splits, MEMBER(sends) MEMBER(receives))
 DESCRIBE(ChainColumn, SOMETIMES(key) SOMETIMES(as_rank) SOMETIMES(as_column) MEMBER(chain))
 DESCRIBE(comparators::CollectiveCall,
          MEMBER(op) MEMBER(type) MEMBER(tensors) MEMBER(dtypes) MEMBER(sizes) MEMBER(root)
-             SOMETIMES(reduce_op) MEMBER(sequence) MEMBER(step) MEMBER(place) SOMETIMES(given))
+             SOMETIMES(reduce_op) MEMBER(sequence) MEMBER(step) MEMBER(place) SOMETIMES(given)
+                 SOMETIMES(splits))
 DESCRIBE(comparators::ToldCalls, MEMBER(rank) MEMBER(key) MEMBER(first) MEMBER(calls))
 DESCRIBE(comparators::NormPart, MEMBER(place) MEMBER(names) MEMBER(squares))
 DESCRIBE(ClippedNorm,

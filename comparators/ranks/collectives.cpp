@@ -67,6 +67,8 @@ struct Contents {
   std::string dtypes;
   std::string elements;
   std::uint64_t all = 0;
+  std::int64_t first = 0;
+  std::int64_t last = 0;
 };
 
 Contents contents_of(std::string_view tensors) {
@@ -86,6 +88,8 @@ Contents contents_of(std::string_view tensors) {
     }
     contents.elements += fmt::format("{},", elements);
     contents.all += elements;
+    contents.last = static_cast<std::int64_t>(elements);
+    if (contents.dtypes.find(',') == std::string::npos) contents.first = contents.last;
     const std::size_t next = tensors.find_first_not_of(", ", std::min(close + 1, tensors.size()));
     tensors.remove_prefix(std::min(next, tensors.size()));
   }
@@ -97,6 +101,31 @@ std::uint32_t rank_at(const RankGroup& group, std::int64_t place) {
   return place >= 0 && static_cast<std::size_t>(place) < group.ranks.size()
              ? group.ranks[static_cast<std::size_t>(place)]
              : kAnyRank;
+}
+
+/// The output is the first of the tensors and the input the last, or it has one alone.
+std::optional<Splits> splits_in(const core::OpRecord& record,
+                                const Contents& contents,
+                                std::size_t members) {
+  if (core::find_argument(record, core::kCollectiveSends) == nullptr || members == 0) {
+    return std::nullopt;
+  }
+  const auto parts = [&](std::string_view name, std::int64_t elements) {
+    auto list = core::list_argument<std::int64_t>(record, name);
+    if (list.empty()) list.assign(members, elements / static_cast<std::int64_t>(members));
+    return list;
+  };
+  return Splits{parts(core::kCollectiveSends, contents.last),
+                parts(core::kCollectiveReceives, contents.first)};
+}
+
+/// Of the part of one call that one member hands to another.
+std::uint64_t hash_of_part(std::uint64_t call,
+                           std::size_t from,
+                           std::size_t to,
+                           std::int64_t elements) {
+  const std::array<std::uint64_t, 4> part{call, from, to, static_cast<std::uint64_t>(elements)};
+  return core::digest_leaf(std::as_bytes(std::span(part))).low;
 }
 
 }  // namespace
@@ -217,6 +246,9 @@ RankExchange ExchangeReader::exchange_of(const core::OpRecord& record) {
   }
   const auto group = groups_.find(core::argument_or<std::string>(record, core::kCollectiveGroup));
   if (group != groups_.end()) key.group = group->second;
+  const auto own = std::ranges::find(key.group.ranks, rank_);
+  call.member = static_cast<std::size_t>(own - key.group.ranks.begin());
+  call.splits = splits_in(record, contents, key.group.ranks.size());
   const auto* tag = core::argument_as<std::int64_t>(record, core::kMessageTag);
   if (tag == nullptr) return exchange;
   // On the other side it is another operator, and may be of another shape.
@@ -235,8 +267,21 @@ RankExchange ExchangeReader::exchange_of(const core::OpRecord& record) {
 }
 
 void CallChain::add(const CollectiveCall& call) {
-  if (count++ % kBlock == 0) blocks.emplace_back();
+  if (count % kBlock == 0) blocks.emplace_back();
   fold(call.key(), blocks.back());
+  if (call.splits) add_splits(call);
+  ++count;
+}
+
+void CallChain::add_splits(const CollectiveCall& call) {
+  unbalanced.resize(blocks.size());
+  const auto& [sends, receives] = *call.splits;
+  for (std::size_t to = 0; to < sends.size(); ++to) {
+    unbalanced.back() += hash_of_part(count, call.member, to, sends[to]);
+  }
+  for (std::size_t from = 0; from < receives.size(); ++from) {
+    unbalanced.back() -= hash_of_part(count, from, call.member, receives[from]);
+  }
 }
 
 void CallChain::add_given(core::Digest digest) {

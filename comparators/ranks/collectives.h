@@ -48,6 +48,12 @@ struct ExchangeKey {
 /// In the place of the sender of what is received from any.
 inline constexpr std::uint32_t kAnyRank = std::numeric_limits<std::uint32_t>::max();
 
+/// Elements of a collective in which each rank hands each of the group its own part.
+struct Splits {
+  std::vector<std::int64_t> sends;     ///< to each, in the order of the group
+  std::vector<std::int64_t> receives;  ///< from each: that it makes room for
+};
+
 /// A collective that a rank entered, or a message that it sent or receives.
 struct CollectiveCall {
   std::string op;       ///< `c10d::allreduce_`
@@ -63,6 +69,8 @@ struct CollectiveCall {
   /// Of what it gave, where all ranks get the same, and of what a message holds, as it is sent and
   /// as it is read by who received it; empty where they do not, or it is not known.
   std::optional<core::Digest> given;
+  std::optional<Splits> splits;  ///< where the operator has some, and the recording holds them
+  std::size_t member = 0;        ///< place of the rank in the group
 
   /// `type`, `dtype`, `size`, `root`, as PyTorch's flight recorder says it, or `reduce op`; empty
   /// where both can be the same one.
@@ -145,6 +153,10 @@ struct CallChain {
   std::uint64_t count = 0;
   /// Of messages, by number, half of the digest of what they hold; 0 where it is not known.
   std::vector<std::uint64_t> contents;
+  /// Of each block what the rank sends less what it expects, each part as a hash of who, to whom
+  /// and how much: that of all members is 0 where every part is as long here as there. Empty where
+  /// nothing is split.
+  std::vector<std::uint64_t> unbalanced;
 
   void add(const CollectiveCall& call);
   /// Of the last call.
@@ -154,6 +166,9 @@ struct CallChain {
   [[nodiscard]] std::optional<std::uint64_t> first_other(const CallChain& other) const;
   /// The same of messages that hold something else.
   [[nodiscard]] std::optional<std::uint64_t> first_other_content(const CallChain& other) const;
+
+ private:
+  void add_splits(const CollectiveCall& call);
 };
 
 /// What one rank exchanged.

@@ -134,12 +134,30 @@ class ExchangePairing {
           one.first = std::min(one.first.value_or(*content), *content);
         }
       }
+      if (const auto block = first_unbalanced(one)) {
+        one.first = std::min(one.first.value_or(*block), *block);
+      }
       all.push_back(std::move(one));
     }
     return all;
   }
 
  private:
+  /// Number of the first call of the first block in which some part is not as long where it is sent
+  /// as where it is received. It can be told of all members together alone.
+  static std::optional<std::uint64_t> first_unbalanced(const ComparedExchange& one) {
+    if (one.sides.size() != one.key.group.ranks.size()) return std::nullopt;
+    std::vector<std::uint64_t> sums;
+    for (const Side& side : one.sides) {
+      const auto& own = side.chain->unbalanced;
+      sums.resize(std::max(sums.size(), own.size()));
+      for (std::size_t block = 0; block < own.size(); ++block) sums[block] += own[block];
+    }
+    const auto found = std::ranges::find_if(sums, [](std::uint64_t sum) { return sum != 0; });
+    if (found == sums.end()) return std::nullopt;
+    return static_cast<std::uint64_t>(found - sums.begin()) * CallChain::kBlock;
+  }
+
   [[nodiscard]] std::vector<Side> sides_of(const ExchangeKey& key) const {
     std::vector<Side> sides;
     const auto add = [&](std::uint32_t number, const ExchangeKey& there) {
@@ -263,8 +281,8 @@ class ExchangeMatching {
       return parting;
     }
     const bool is_message = one.key.kind != ExchangeKind::kCollective;
-    const auto other =
-        is_message ? other_content(calls, i, which) : other_results(one, calls, i, which);
+    auto other = is_message ? other_content(calls, i, which) : other_results(one, calls, i, which);
+    if (!is_message && !other) other = other_splits(one, calls, i, which);
     if (other) {
       parting.is_mismatch = true;
       parting.finding = *other;
@@ -300,6 +318,40 @@ class ExchangeMatching {
         "wait for an isend before its tensor is written again, and for an irecv before what it "
         "gives "
         "is read"};
+  }
+
+  /// All of them made it, and some part is not as long where it is sent as where it is received.
+  static std::optional<RankFinding> other_splits(const ComparedExchange& one,
+                                                 const std::vector<const Calls*>& calls,
+                                                 std::size_t i,
+                                                 const std::string& which) {
+    const std::size_t members = one.key.group.ranks.size();
+    const auto knows = [&](const Calls* own) { return own->size() > i && (*own)[i].splits; };
+    if (calls.size() != members || !std::ranges::all_of(calls, knows)) return std::nullopt;
+    for (std::size_t from = 0; from < members; ++from) {
+      const CollectiveCall& sent = (*calls[from])[i];
+      for (std::size_t to = 0; to < members; ++to) {
+        const CollectiveCall& received = (*calls[to])[i];
+        const auto& sends = sent.splits->sends;
+        const auto& receives = received.splits->receives;
+        if (sends.size() != members || receives.size() != members) return std::nullopt;
+        if (sends[to] == receives[from]) continue;
+        return RankFinding{
+            RankFinding::Weight::kProof,
+            fmt::format("split mismatch: {}, at step {}: rank {} sends {} elements to rank {}, "
+                        "which makes room for {}, by {}",
+                        which,
+                        sent.step,
+                        one.sides[from].number(),
+                        sends[to],
+                        one.sides[to].number(),
+                        receives[from],
+                        call_text(received)),
+            "let each rank exchange first how much it sends to each, and make its "
+            "output_split_sizes of what it was told"};
+      }
+    }
+    return std::nullopt;
   }
 
   /// All of them made it, and some were given something else.

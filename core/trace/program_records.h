@@ -71,6 +71,10 @@ inline constexpr std::string_view kCollectiveGroup = "group";
 inline constexpr std::string_view kCollectiveRoot = "root";
 inline constexpr std::string_view kCollectiveReduceOp = "reduce_op";
 inline constexpr std::string_view kCollectiveSequence = "sequence";
+/// Of one in which each rank hands each its own part: how many elements it sends to each of the
+/// group, and how many it makes room for from each; empty where all parts are equal.
+inline constexpr std::string_view kCollectiveSends = "sends";
+inline constexpr std::string_view kCollectiveReceives = "receives";
 /// And of a message: its tag, and to which or from which place in the group; with neither it comes
 /// from any.
 inline constexpr std::string_view kMessageTag = "tag";

@@ -4,8 +4,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "core/tensor/dtype.h"
 #include "core/trace/program_records.h"
@@ -31,6 +35,48 @@ std::string tensors_text(const OperatorPlan& plan, const c10::IValue* arguments)
     for (const at::Tensor& tensor : arguments[i].toTensorVector()) add(tensor);
   }
   return text;
+}
+
+/// Elements for each rank of a group; empty where the parts are equal.
+/// @param splits  argument that counts them in rows of `tensor`
+std::vector<std::int64_t> elements_of(const OperatorPlan& plan,
+                                      const c10::IValue* arguments,
+                                      std::string_view splits,
+                                      std::string_view tensor) {
+  const int at = plan.find(tensor);
+  if (at < 0 || !arguments[at].isTensor()) return {};
+  const at::Tensor& whole = arguments[at].toTensor();
+  std::int64_t row = 1;
+  for (std::int64_t axis = 1; axis < whole.dim(); ++axis) row *= whole.size(axis);
+  std::vector<std::int64_t> elements = arguments[plan.find(splits)].toIntVector();
+  for (std::int64_t& each : elements) each *= row;
+  return elements;
+}
+
+std::vector<std::int64_t> elements_of(const c10::IValue& tensors) {
+  std::vector<std::int64_t> elements;
+  for (const at::Tensor& tensor : tensors.toTensorVector()) elements.push_back(tensor.numel());
+  return elements;
+}
+
+/// What a rank sends to each and receives from each; nothing where the operator does not say.
+std::optional<std::pair<std::vector<std::int64_t>, std::vector<std::int64_t>>> splits_of(
+    const OperatorPlan& plan, const c10::IValue* arguments) {
+  const auto is_list = [&](std::string_view name) {
+    const int at = plan.find(name);
+    return at >= 0 && (arguments[at].isIntList() || arguments[at].isTensorList());
+  };
+  if (is_list("output_split_sizes") && is_list("input_split_sizes")) {
+    const std::string_view output = plan.find("output") >= 0 ? "output" : "input";
+    return std::pair(elements_of(plan, arguments, "input_split_sizes", "input"),
+                     elements_of(plan, arguments, "output_split_sizes", output));
+  }
+  if (is_list("output_tensors") && is_list("input_tensors") &&
+      plan.info->name.find("alltoall") != std::string::npos) {
+    return std::pair(elements_of(arguments[plan.find("input_tensors")]),
+                     elements_of(arguments[plan.find("output_tensors")]));
+  }
+  return std::nullopt;
 }
 
 /// Functional collectives have it as a word.
@@ -76,6 +122,10 @@ EnteredExchange Exchanges::enter(const OperatorPlan& plan, const c10::IValue* ar
     const int at = plan.find("reduce_op");
     const std::string reduce_op = at < 0 ? std::string() : reduce_op_of(arguments[at]);
     if (!reduce_op.empty()) say(entered.values, core::kCollectiveReduceOp, reduce_op);
+    if (const auto splits = splits_of(plan, arguments)) {
+      say(entered.values, core::kCollectiveSends, splits->first);
+      say(entered.values, core::kCollectiveReceives, splits->second);
+    }
   }
   say(entered.follows, core::kCollectiveSequence, ++entered_[{group, plan.exchange}]);
   return entered;

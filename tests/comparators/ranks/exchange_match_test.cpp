@@ -194,6 +194,40 @@ TEST_CASE("what gives all ranks the same must have given it") {
         "float32 [2], gave rank 1 something else than ranks 0, 2");
 }
 
+TEST_CASE("what a rank sends to another in its own size must be expected in that size") {
+  std::vector<Rank> ranks = two_ranks();
+  const auto split = [&](std::size_t rank, core::ValueList sends, core::ValueList receives) {
+    ranks[rank]
+        .collective("c10d::alltoall_base_", "float32 [4, 2], float32 [4, 2]", "all")
+        .with(core::kCollectiveSends, {std::move(sends)})
+        .with(core::kCollectiveReceives, {std::move(receives)});
+  };
+  const auto list = [](std::initializer_list<std::int64_t> sizes) {
+    core::ValueList items;
+    for (const std::int64_t size : sizes) items.items.push_back({size});
+    return items;
+  };
+  // Each its own, and with no list at all, equal parts.
+  split(0, list({2, 6}), list({2, 4}));
+  split(1, list({4, 2}), list({6, 2}));
+  split(0, {}, list({4, 4}));
+  split(1, list({4, 4}), {});
+  CHECK(match(ranks).findings.empty());
+  // A recording that does not say it.
+  ranks[0].collective("c10d::alltoall_base_", "float32 [4, 2], float32 [4, 2]", "all");
+  split(1, list({1, 7}), list({7, 1}));
+  CHECK(match(ranks).findings.empty());
+  for (int i = 0; i < 70; ++i) {
+    for (const std::size_t rank : {0U, 1U}) split(rank, {}, {});
+  }
+  split(0, list({2, 6}), list({2, 4}));
+  split(1, list({4, 2}), list({5, 2}));
+  CHECK(only(match(ranks)) ==
+        "split mismatch: collective 74 of group all (ranks 0, 1), at step 0: rank 0 sends 6 "
+        "elements to rank 1, which makes room for 5, by c10d::alltoall_base_ float32 [4, 2], "
+        "float32 [4, 2]");
+}
+
 TEST_CASE("ranks that name another root, or reduce by something else") {
   std::vector<Rank> ranks = two_ranks();
   for (std::int64_t i = 0; i < 2; ++i) {
