@@ -700,9 +700,7 @@ class Comparison {
   void compare_loaders() {
     if (options_.spec.resume) return;
     report_.data = compare_data(baseline_data_, candidate_data_);
-    for (DataFinding& finding : data_findings(baseline_data_)) {
-      report_.warnings.push_back(std::move(finding.what));
-    }
+    report_.findings = data_findings(baseline_data_);
   }
 
   /// What one recording has in another way than the other is not paired.

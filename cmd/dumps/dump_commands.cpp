@@ -355,7 +355,7 @@ std::optional<Verified> missing_ranks(const std::string& dump) {
   if (missing.empty()) return std::nullopt;
   std::tie(result.document["status"], result.word) = words_for(ErrorKind::kDumpIncomplete);
   result.document["message"] = fmt::format(
-      "{}: {} of {} left no dump there", dump, comparators::text_of_ranks(missing), expected);
+      "{}: {} of {} left no dump there", dump, comparators::numbered("rank", missing), expected);
   return result;
 }
 

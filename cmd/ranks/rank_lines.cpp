@@ -14,6 +14,7 @@
 #include <string>
 #include <utility>
 
+#include "cmd/words/finding_words.h"
 #include "core/digest/digest.h"
 #include "core/error.h"
 
@@ -118,7 +119,7 @@ DESCRIBE(comparators::Splits, MEMBER(sends) MEMBER(receives))
 DESCRIBE(ChainColumn, SOMETIMES(key) SOMETIMES(as_rank) SOMETIMES(as_column) MEMBER(chain))
 DESCRIBE(comparators::CollectiveCall,
          MEMBER(op) MEMBER(type) MEMBER(tensors) MEMBER(dtypes) MEMBER(sizes) MEMBER(root)
-             SOMETIMES(reduce_op) MEMBER(sequence) MEMBER(step) MEMBER(place) SOMETIMES(given)
+             SOMETIMES(reduce_op) MEMBER(sequence) MEMBER(step) MEMBER(line) SOMETIMES(given)
                  SOMETIMES(splits))
 DESCRIBE(comparators::ToldCalls, MEMBER(rank) MEMBER(key) MEMBER(first) MEMBER(calls))
 DESCRIBE(comparators::NormPart, MEMBER(place) MEMBER(names) MEMBER(squares))
@@ -136,7 +137,6 @@ void describe(auto f, Of<decltype(f), comparators::NanStage>& it) {
 }
 DESCRIBE(comparators::NanValue, MEMBER(step) MEMBER(stage) MEMBER(op) MEMBER(name))
 
-DESCRIBE(comparators::DataFinding, MEMBER(what) MEMBER(advice))
 DESCRIBE(comparators::LoaderRead,
          MEMBER(loader) MEMBER(name) MEMBER(trains) MEMBER(batches) MEMBER(samples) MEMBER(distinct)
              MEMBER(contents) MEMBER(first_batch) SOMETIMES(numbers) SOMETIMES(digests)

@@ -22,16 +22,13 @@
 #include "cmd/reports/rank_slices.h"
 #include "cmd/reports/report_flags.h"
 #include "cmd/terminal/global_options.h"
+#include "cmd/words/finding_words.h"
 #include "comparators/ranks/rank_reads.h"
 #include "comparators/ranks/ranks.h"
 #include "core/error.h"
 
 namespace repro_check::cmd {
 
-template <>
-inline constexpr std::string_view kWords<comparators::RankFinding::Weight> = "proof|suspicion|note";
-
-DESCRIBE(comparators::RankFinding, MEMBER(weight) MEMBER(what) MEMBER(advice))
 DESCRIBE(comparators::RankNumber, MEMBER(rank) MEMBER(value))
 
 namespace {
@@ -41,20 +38,19 @@ using comparators::ReplicaDifference;
 
 /// The document is the model of the text as well.
 constexpr std::array kLines{
-    ViewLine{"cause", "{name}: {evidence}", "cause"},
-    ViewLine{"fix", "{advice}", "cause"},
+    ViewLine{"cause", "{text}", "cause"},
+    ViewLine{"fix", "{fix}", "cause"},
     ViewLine{
         "first",
         "step {step}, {kind}: {shown}{more}[, {differing} of {of}][; {said}][; {who}][; {behind}]",
         "first"},
-    ViewLine{
-        "also",
-        "step {step}, {kind}: {name}: {evidence}: {shown}{more}[, {differing} of {of}][; {said}]",
-        "independent"},
-    ViewLine{"fix", "{advice}", "independent"},
+    ViewLine{"also",
+             "step {step}, {kind}: {cause/text}: {shown}{more}[, {differing} of {of}][; {said}]",
+             "independent"},
+    ViewLine{"fix", "{cause/fix}", "independent"},
     ViewLine{
         "then", "step {step}, {kind}: {shown}{more}[, {differing} of {of}][; {said}]", "inherited"},
-    ViewLine{"{weight}", "{what}", "below"},
+    ViewLine{"{weight}", "{text}", "below"},
     ViewLine{"absent", "{}", "absent_ranks"},
     ViewLine{"unread", "{who}: {message}", "unread_ranks"},
     ViewLine{"cut short", "{who}: {steps:step}, the last operator was {last_operator}", "stopped"},
@@ -73,13 +69,13 @@ constexpr std::array kLines{
         "{shown}{more}",
         "not_judged"},
     ViewLine{"fix", "{advice}", "unknown_replicas"},
-    ViewLine{"fix", "{mend}", "why_not"},
+    ViewLine{"fix", "{fix}", "why_not"},
     ViewLine{
         "note",
         "no dump says of which run it is: they were made by an older repro-check, and are taken "
         "for one run",
         "unnamed"},
-    ViewLine{"fix", "{}", "mends"},
+    ViewLine{"fix", "{}", "fixes"},
 };
 
 /// `a.weight, a.bias`, and how many more there are.
@@ -104,6 +100,18 @@ std::string numbers_text(const ReplicaDifference& difference) {
   return fmt::format("{} is {}", difference.names.front(), said);
 }
 
+/// Empty where it is not known.
+std::string behind_text(const std::optional<comparators::BehindReduction>& behind) {
+  if (!behind || behind->call.empty()) return {};
+  const std::string text =
+      fmt::format("first behind the reduction: {} on rank {}", behind->call, behind->rank);
+  if (!behind->other) return text + " alone";
+  return text + fmt::format(", {} on rank {}",
+                            behind->other->call == behind->call ? "which gave something else"
+                                                                : behind->other->call,
+                            behind->other->rank);
+}
+
 Json difference_json(const ReplicaDifference& difference) {
   Json json{{"step", difference.step},
             {"kind", comparators::replica_kind_name(difference.kind)},
@@ -122,18 +130,11 @@ Json difference_json(const ReplicaDifference& difference) {
   }
   json["numbers"] = json_of(difference.numbers);
   json["said"] = numbers_text(difference);
-  const auto& behind = difference.behind_reduction;
-  json["behind"] = behind && !behind->what.empty() ? "first behind the reduction: " + behind->what
-                                                   : std::string();
+  json["behind"] = behind_text(difference.behind_reduction);
   // Empty where no majority says which is wrong.
-  json["who"] =
-      difference.odd.empty() ? std::string() : "odd " + comparators::text_of_ranks(difference.odd);
+  json["who"] = difference.odd.empty() ? std::string()
+                                       : "odd " + comparators::numbered("rank", difference.odd);
   return json;
-}
-
-Json cause_json(const ReplicaDifference& difference) {
-  const comparators::RankCause cause = comparators::cause_of(difference);
-  return {{"name", cause.name}, {"evidence", cause.evidence}, {"advice", cause.advice}};
 }
 
 const char* status_of(const RanksReport& report) {
@@ -164,7 +165,7 @@ Json only(const Json& ranks, const char* member, std::initializer_list<const cha
   }
   Json list = Json::array();
   for (auto& [same, numbers] : groups) {
-    same["who"] = comparators::text_of_ranks(numbers);
+    same["who"] = comparators::numbered("rank", numbers);
     same["count"] = numbers.size();
     list.push_back(std::move(same));
   }
@@ -173,7 +174,7 @@ Json only(const Json& ranks, const char* member, std::initializer_list<const cha
 
 Json ranks_document(const RanksReport& it, const std::string& dump) {
   Json document{{"format", "repro-check-ranks"},
-                {"version", "1.0"},
+                {"version", "2.0"},
                 {"dump", dump},
                 {"verdict",
                  {{"status", status_of(it)},
@@ -184,8 +185,7 @@ Json ranks_document(const RanksReport& it, const std::string& dump) {
   const auto open = f.part("open_norms", it.open_norms > 0);
   if (open) (*open)("count", it.open_norms)("why", it.why_open);
   f MEMBER(alone) NAMED("tensors_unread", unread);
-  const auto why_not = f.part("why_not", !it.why_not.empty());
-  if (why_not) (*why_not)("why", it.why_not)("mend", it.mend);
+  f MEMBER(why_not);
   document["first"] = nullptr;
   document["cause"] = nullptr;
   document["independent"] = Json::array();
@@ -194,12 +194,12 @@ Json ranks_document(const RanksReport& it, const std::string& dump) {
   const ReplicaDifference* leading = it.leading();
   if (leading != nullptr) {
     document["first"] = difference_json(*leading);
-    document["cause"] = cause_json(*leading);
+    document["cause"] = json_of(comparators::cause_of(*leading));
   }
   const std::vector<const ReplicaDifference*> independent = it.independent();
   for (const ReplicaDifference* other : independent) {
     Json fault = difference_json(*other);
-    fault.update(cause_json(*other));
+    fault["cause"] = json_of(comparators::cause_of(*other));
     document["independent"].push_back(std::move(fault));
   }
   for (std::size_t k = 0; k < comparators::kReplicaKinds; ++k) {
@@ -241,12 +241,12 @@ std::string incomplete_ranks(const RanksReport& report) {
 std::string who_parts(const ReplicaDifference& first) {
   if (first.odd.size() == 1) return fmt::format("rank {} parts", first.odd.front());
   if (first.among.empty()) return "ranks part";
-  return comparators::text_of_ranks(first.among) + " part";
+  return comparators::numbered("rank", first.among) + " part";
 }
 
 /// Whether a proof is the headline, which then stands nowhere else.
 bool leads_with_proof(const RanksReport& report) {
-  using Weight = comparators::RankFinding::Weight;
+  using Weight = comparators::Finding::Weight;
   return report.leading() == nullptr && !report.findings.empty() &&
          report.findings.front().weight == Weight::kProof;
 }
@@ -258,17 +258,17 @@ std::string headline(const Json& document, const RanksReport& report) {
                        who_parts(*first),
                        first->step,
                        comparators::replica_kind_name(first->kind),
-                       escape_name(document["cause"]["name"].get<std::string>()));
+                       escape_name(document["cause"]["title"].get<std::string>()));
   }
   if (status == "in_sync") {
     return fmt::format("IN SYNC: {}, {}\n",
                        format_count(report.ranks.size(), "rank"),
                        format_count(report.steps, "step"));
   }
-  if (status == "diverged") return say("DIVERGED: {what}\n", document["findings"].front());
+  if (status == "diverged") return say("DIVERGED: {text}\n", document["findings"].front());
   if (status == "unusable" && leads_with_proof(report)) {
     return fmt::format("INCOMPLETE: {}: ", incomplete_ranks(report)) +
-           say("{what}\n", document["findings"].front());
+           say("{text}\n", document["findings"].front());
   }
   if (status == "unusable") {
     return fmt::format("INCOMPLETE: {}; nothing parts in the {} that the ranks have in common\n",
@@ -278,7 +278,7 @@ std::string headline(const Json& document, const RanksReport& report) {
   if (report.absent.empty() && report.knows_no_replica()) {
     return "NOT COMPARABLE: nothing says which parameters are replicas\n";
   }
-  if (!report.why_not.empty()) return say("NOT COMPARABLE: {why}\n", document["why_not"]);
+  if (report.why_not) return say("NOT COMPARABLE: {text}\n", document["why_not"]);
   return report.absent.empty()
              ? "NOT COMPARABLE: no step of an optimizer was recorded on two ranks\n"
              : fmt::format("NOT COMPARABLE: {} of {} are absent\n",
@@ -313,7 +313,7 @@ std::string next_lines(const RanksReport& report) {
     return fmt::format("next: repro-check inspect {} --op {}\n", location(rank), op);
   };
   const auto& behind = first->behind_reduction;
-  if (behind && !behind->what.empty()) return inspect(behind->rank, behind->op);
+  if (behind && !behind->call.empty()) return inspect(behind->rank, behind->op);
   const std::string text = inspect(first->rank, first->op);
   // Ranks that are meant to read other data part at their first batch.
   const bool are_meant_to = first->kind != comparators::ReplicaKind::kActivations &&
@@ -340,7 +340,7 @@ std::string text_of(Json document, const RanksReport& report) {
   document["ranks_read"] = ranks_read;
   document["absent_ranks"] = Json::array();
   if (!report.absent.empty()) {
-    document["absent_ranks"].push_back(comparators::text_of_ranks(report.absent));
+    document["absent_ranks"].push_back(comparators::numbered("rank", report.absent));
   }
   if (!report.set_aside.empty()) {
     document["not_judged"] = {{"count", report.set_aside.size()}};
@@ -354,10 +354,10 @@ std::string text_of(Json document, const RanksReport& report) {
   }
   document["below"] = document["findings"];
   if (leads_with_proof(report)) document["below"].erase(0);
-  document["mends"] = Json::array();
+  document["fixes"] = Json::array();
   for (const Json& finding : document["findings"]) {
-    const Json& advice = finding["advice"];
-    if (std::ranges::count(document["mends"], advice) == 0) document["mends"].push_back(advice);
+    const Json& fix = finding["fix"];
+    if (std::ranges::count(document["fixes"], fix) == 0) document["fixes"].push_back(fix);
   }
   return headline(document, report) + say_lines(kLines, document, 2) + next_lines(report);
 }

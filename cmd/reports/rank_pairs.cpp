@@ -157,7 +157,7 @@ std::string mixture_of(const std::vector<RankPair>& pairs, fs::path RankPair::*s
   if (ranks.size() < 2) return {};
   std::vector<std::string> texts;
   for (const auto& [run, list] : ranks) {
-    texts.push_back(fmt::format("{} on {}", run, comparators::text_of_ranks(list)));
+    texts.push_back(fmt::format("{} on {}", run, comparators::numbered("rank", list)));
   }
   return fmt::format("the ranks of {} are of several runs: {}",
                      (pairs.front().*side).parent_path().string(),

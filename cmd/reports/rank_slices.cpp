@@ -24,7 +24,7 @@ namespace {
 using comparators::RankRange;
 
 constexpr const char* kFormat = "repro-check-ranks-slice";
-constexpr const char* kVersion = "1.0";
+constexpr const char* kVersion = "2.0";
 constexpr std::uint32_t kOpenEnd = std::numeric_limits<std::uint32_t>::max();
 
 /// `0:512`, `:512`, `512:`

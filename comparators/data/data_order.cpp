@@ -45,21 +45,17 @@ bool trains(const DataLoaderTrace& loader) {
   return std::ranges::any_of(loader.epochs, [](const DataEpoch& epoch) { return epoch.trains; });
 }
 
-DataFinding frozen(const std::string& name, const DataLoaderTrace& loader) {
+Finding frozen(const std::string& name, const DataLoaderTrace& loader) {
   const bool alive = std::ranges::any_of(loader.epochs, [&](const DataEpoch& epoch) {
     return epoch.contents.items == loader.epochs.front().contents.items &&
            epoch.contents != loader.epochs.front().contents;
   });
-  return {fmt::format("same order in every epoch: the loader of {} ({}) takes the same samples in "
-                      "the same shuffled order in each of {} epochs{}",
-                      name,
-                      loader.sampler,
-                      loader.epochs.size(),
-                      alive ? "; their contents differ, so augmentation is alive" : ""),
-          loader.sampler == core::kDistributedSampler
-              ? "call sampler.set_epoch(epoch) before each epoch"
-              : "let the generator of the sampler move on from epoch to epoch, or seed it with the "
-                "epoch"};
+  Finding finding{FindingId::kSameOrder, Finding::Weight::kProof};
+  finding.where.line = name;
+  return finding.with("sampler", loader.sampler)
+      .with("epochs", static_cast<std::int64_t>(loader.epochs.size()))
+      .with("contents_differ", alive)
+      .with("is_distributed", loader.sampler == core::kDistributedSampler);
 }
 
 /// What comes twice in the data says nothing of where it was read.
@@ -205,8 +201,8 @@ std::string loader_text(std::int64_t number, const DataLoaderTrace& loader) {
   return loader.place.empty() ? fmt::format("loader {}", number) : loader.place;
 }
 
-std::vector<DataFinding> data_findings(const DataOrder& order) {
-  std::vector<DataFinding> findings;
+std::vector<Finding> data_findings(const DataOrder& order) {
+  std::vector<Finding> findings;
   for (const auto& [number, loader] : order) {
     if (loader.epochs.empty()) continue;
     const std::string name = loader_text(number, loader);
@@ -220,16 +216,12 @@ std::vector<DataFinding> data_findings(const DataOrder& order) {
                                 first.distinct >= kTellingSamples &&
                                 10 * first.at_most_often >= 9 * first.distinct;
     if (!by_each_worker) continue;
-    findings.push_back(
-        {fmt::format(
-             "every sample comes {} times: each of the {} workers of the loader of {} reads "
-             "the whole dataset, {} samples in an epoch of {}",
-             loader.workers,
-             loader.workers,
-             name,
-             first.distinct,
-             first.contents.items),
-         "split what an IterableDataset yields by torch.utils.data.get_worker_info()"});
+    Finding& finding =
+        findings.emplace_back(Finding{FindingId::kEveryWorkerReadsAll, Finding::Weight::kProof});
+    finding.where.line = name;
+    finding.with("workers", loader.workers)
+        .with("samples", static_cast<std::int64_t>(first.distinct))
+        .with("items", static_cast<std::int64_t>(first.contents.items));
   }
   return findings;
 }

@@ -109,15 +109,9 @@ bool have_other_workers(const DataOrder& baseline, const DataOrder& candidate);
 /// @throws core::Error{kDumpDamaged}
 std::vector<std::uint64_t> operators_of_loaders(const core::DumpSource& dump);
 
-/// Something that is wrong with the data of one run.
-struct DataFinding {
-  std::string what;
-  std::string advice;
-};
-
 /// Loaders that train and shuffle in the same way in every epoch, and datasets that each worker
 /// reads as a whole.
-std::vector<DataFinding> data_findings(const DataOrder& order);
+std::vector<Finding> data_findings(const DataOrder& order);
 
 /// `train.py:40`, or the loader's number.
 std::string loader_text(std::int64_t number, const DataLoaderTrace& loader);

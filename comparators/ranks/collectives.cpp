@@ -241,9 +241,7 @@ RankExchange ExchangeReader::exchange_of(const core::OpRecord& record) {
   call.reduce_op = core::argument_or<std::string>(record, core::kCollectiveReduceOp);
   call.sequence = core::argument_or<std::int64_t>(record, core::kCollectiveSequence);
   call.step = record.step;
-  if (const std::string line = core::line_text(record.site.get()); !line.empty()) {
-    call.place = fmt::format(" ({})", line);
-  }
+  call.line = core::line_text(record.site.get());
   const auto group = groups_.find(core::argument_or<std::string>(record, core::kCollectiveGroup));
   if (group != groups_.end()) key.group = group->second;
   const auto own = std::ranges::find(key.group.ranks, rank_);

@@ -65,7 +65,7 @@ struct CollectiveCall {
   std::string reduce_op;  ///< `SUM`; empty of what reduces nothing
   std::int64_t sequence = 0;
   std::uint32_t step = 0;
-  std::string place;  ///< ` (train.py:40)`
+  std::string line;  ///< `train.py:40`; empty where it is not known
   /// Of what it gave, where all ranks get the same, and of what a message holds, as it is sent and
   /// as it is read by who received it; empty where they do not, or it is not known.
   std::optional<core::Digest> given;

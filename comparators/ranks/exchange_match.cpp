@@ -44,49 +44,56 @@ struct ComparedExchange {
 
 /// Two or more sides part at one of their calls.
 struct Parting {
-  RankFinding finding;
+  Finding finding;
   std::uint32_t step = 0;
   bool is_mismatch = false;            ///< all came
   std::vector<std::uint32_t> waiting;  ///< ranks that did not complete it
   std::vector<std::uint32_t> missing;  ///< ranks that never came
 };
 
-std::string call_text(const CollectiveCall& call) {
-  return call.op + (call.tensors.empty() ? "" : " ") + call.tensors + call.place;
-}
-
-/// With what else it is than another one of its type.
-std::string on_rank(CollectiveCall call, const CollectiveCall& than, const Side& side) {
-  const bool is_alike = call.type == than.type;
-  if (is_alike && call.root != than.root) call.tensors += fmt::format(" root {}", call.root);
-  if (is_alike && call.reduce_op != than.reduce_op) call.tensors += " " + call.reduce_op;
-  return fmt::format("{} on rank {}", call_text(call), side.number());
-}
-
-/// `group 0 (ranks 0, 1)`.
-std::string group_text(const RankGroup& group) {
-  return fmt::format("group {} (ranks {})", group.name, list_of_ranks(group.ranks));
-}
-
-/// `collective 3 of group 0 (ranks 0, 1)`.
-std::string exchange_text(const ExchangeKey& key, std::uint64_t number) {
-  if (key.kind == ExchangeKind::kCollective) {
-    return fmt::format("collective {} of {}", number, group_text(key.group));
+/// Says which call it is; of two by which of them, as `other_operator`.
+/// @param than  another one, by what else than that it is; null = none
+void put_call(const CollectiveCall& call,
+              const CollectiveCall* than,
+              std::string_view prefix,
+              Finding& finding) {
+  const auto put = [&](std::string_view name, FieldValue value) {
+    finding.with(fmt::format("{}{}", prefix, name), std::move(value));
+  };
+  put("operator", call.op);
+  if (!call.tensors.empty()) put("tensors", call.tensors);
+  if (prefix.empty()) {
+    finding.where.line = call.line;
+  } else if (!call.line.empty()) {
+    put("line", call.line);
   }
-  return fmt::format("message {} from rank {} to rank {}, of {}, tag {}",
-                     number,
-                     key.from,
-                     key.to,
-                     group_text(key.group),
-                     key.tag);
+  if (than == nullptr || call.type != than->type) return;
+  if (call.root != than->root) put("root", call.root);
+  if (call.reduce_op != than->reduce_op) put("reduce_op", call.reduce_op);
 }
 
-std::string end_of(const RankState& state) {
-  if (!state.last_operator.empty()) return "the last operator there was " + state.last_operator;
-  if (!state.raised.empty()) {
-    return fmt::format("rank {} ended by {}", state.recording.rank, state.raised);
+/// A proof about one exchange of a group.
+Finding proof_of(FindingId id, const ExchangeKey& key, std::uint64_t number) {
+  Finding finding{id, Finding::Weight::kProof};
+  const auto count = static_cast<std::int64_t>(number);
+  finding.with("group", key.group.name).with("ranks", key.group.ranks);
+  if (key.kind == ExchangeKind::kCollective) return finding.with("collective", count);
+  return finding.with("message", count)
+      .with("from", std::int64_t{key.from})
+      .with("to", std::int64_t{key.to})
+      .with("tag", key.tag);
+}
+
+/// Where the first of those ended that never came.
+void put_end(const RankState& state, Finding& finding) {
+  finding.with("missing_rank", std::int64_t{state.recording.rank});
+  if (!state.last_operator.empty()) {
+    finding.with("last_operator", state.last_operator);
+  } else if (!state.raised.empty()) {
+    finding.with("raised", state.raised);
+  } else {
+    finding.with("came_to_its_end", true);
   }
-  return fmt::format("rank {} came to its end without", state.recording.rank);
 }
 
 /// Whether a call like this one comes from there on.
@@ -192,7 +199,8 @@ class ExchangeMatching {
   ExchangeMatching(const RankReads& reads, RanksReport& report)
       : reads_(reads), report_(report), pairing_(reads.ranks) {}
 
-  void run() {
+  /// @return whether all match
+  bool run() {
     for (const RankRead& rank : reads_.ranks) report_.unplaced += rank.roots.exchanges.unplaced;
     for (const ComparedExchange& one : pairing_.compared()) {
       const bool is_collective = one.key.kind == ExchangeKind::kCollective;
@@ -200,6 +208,7 @@ class ExchangeMatching {
       if (one.first) part(one);
     }
     keep_first();
+    return partings_.empty();
   }
 
  private:
@@ -235,11 +244,7 @@ class ExchangeMatching {
 
   void note_untold(const ComparedExchange& one) {
     Parting parting;
-    parting.finding = {
-        RankFinding::Weight::kProof,
-        fmt::format("ranks exchange other things: from about {} on",
-                    exchange_text(one.key, *one.first + 1)),
-        "compare these ranks in one call of `repro-check ranks`, which names the first"};
+    parting.finding = proof_of(FindingId::kExchangesPart, one.key, *one.first + 1);
     partings_.push_back(std::move(parting));
   }
 
@@ -260,7 +265,7 @@ class ExchangeMatching {
         parting.waiting.push_back(there.number());
       }
     }
-    const std::string which = exchange_text(one.key, *one.first + i + 1);
+    const std::uint64_t number = *one.first + i + 1;
     for (std::size_t other = 0; other < calls.size(); ++other) {
       if (calls[other]->size() <= i) continue;
       const CollectiveCall& instead = (*calls[other])[i];
@@ -268,63 +273,52 @@ class ExchangeMatching {
       if (what.empty()) continue;
       const bool swapped = comes_later(made, *calls[other], i) && comes_later(instead, **came, i);
       parting.is_mismatch = true;
-      parting.finding = {
-          RankFinding::Weight::kProof,
-          fmt::format("{} mismatch: {}, at step {}, is {}, and {}",
-                      swapped ? "order" : what,
-                      which,
-                      parting.step,
-                      on_rank(made, instead, side),
-                      on_rank(instead, made, one.sides[other])),
-          "let every rank of the group make the same collectives in the same order, with the same "
-          "sizes, dtype, root and reduce op"};
+      parting.finding = proof_of(FindingId::kCollectiveMismatch, one.key, number);
+      parting.finding.with("what", std::string(swapped ? "order" : what))
+          .with("other_rank", std::int64_t{one.sides[other].number()});
+      parting.finding.where = {side.number(), parting.step, {}, "", ""};
+      put_call(made, &instead, "", parting.finding);
+      put_call(instead, &made, "other_", parting.finding);
       return parting;
     }
     const bool is_message = one.key.kind != ExchangeKind::kCollective;
-    auto other = is_message ? other_content(calls, i, which) : other_results(one, calls, i, which);
-    if (!is_message && !other) other = other_splits(one, calls, i, which);
+    auto other =
+        is_message ? other_content(one, calls, i, number) : other_results(one, calls, i, number);
+    if (!is_message && !other) other = other_splits(one, calls, i, number);
     if (other) {
       parting.is_mismatch = true;
-      parting.finding = *other;
+      parting.finding = *std::move(other);
       return parting;
     }
     if (parting.missing.empty()) return std::nullopt;
-    parting.finding = one.key.kind == ExchangeKind::kCollective
-                          ? missing_rank(parting, which, side.number(), made)
-                          : missing_message(parting, which, side.key, made);
+    parting.finding = missing(parting, one, number, side, made);
     return parting;
   }
 
   /// What came is not what was sent.
-  static std::optional<RankFinding> other_content(const std::vector<const Calls*>& calls,
-                                                  std::size_t i,
-                                                  const std::string& which) {
+  static std::optional<Finding> other_content(const ComparedExchange& one,
+                                              const std::vector<const Calls*>& calls,
+                                              std::size_t i,
+                                              std::uint64_t number) {
     const bool came = std::ranges::all_of(calls, [&](const Calls* own) { return own->size() > i; });
     if (!came || calls.size() != 2) return std::nullopt;
     const CollectiveCall& sent = (*calls.front())[i];
     const CollectiveCall& received = (*calls.back())[i];
     if (!sent.given || !received.given || *sent.given == *received.given) return std::nullopt;
-    return RankFinding{
-        RankFinding::Weight::kProof,
-        fmt::format(
-            "content mismatch: {}, at step {}, was {} when {} was called, and {} when it was "
-            "read behind {}",
-            which,
-            sent.step,
-            core::to_hex(*sent.given),
-            call_text(sent),
-            core::to_hex(*received.given),
-            call_text(received)),
-        "wait for an isend before its tensor is written again, and for an irecv before what it "
-        "gives "
-        "is read"};
+    Finding finding = proof_of(FindingId::kContentMismatch, one.key, number);
+    finding.at_step(sent.step)
+        .with("sent", core::to_hex(*sent.given))
+        .with("received", core::to_hex(*received.given));
+    put_call(sent, nullptr, "", finding);
+    put_call(received, nullptr, "other_", finding);
+    return finding;
   }
 
   /// All of them made it, and some part is not as long where it is sent as where it is received.
-  static std::optional<RankFinding> other_splits(const ComparedExchange& one,
-                                                 const std::vector<const Calls*>& calls,
-                                                 std::size_t i,
-                                                 const std::string& which) {
+  static std::optional<Finding> other_splits(const ComparedExchange& one,
+                                             const std::vector<const Calls*>& calls,
+                                             std::size_t i,
+                                             std::uint64_t number) {
     const std::size_t members = one.key.group.ranks.size();
     const auto knows = [&](const Calls* own) { return own->size() > i && (*own)[i].splits; };
     if (calls.size() != members || !std::ranges::all_of(calls, knows)) return std::nullopt;
@@ -336,29 +330,23 @@ class ExchangeMatching {
         const auto& receives = received.splits->receives;
         if (sends.size() != members || receives.size() != members) return std::nullopt;
         if (sends[to] == receives[from]) continue;
-        return RankFinding{
-            RankFinding::Weight::kProof,
-            fmt::format("split mismatch: {}, at step {}: rank {} sends {} elements to rank {}, "
-                        "which makes room for {}, by {}",
-                        which,
-                        sent.step,
-                        one.sides[from].number(),
-                        sends[to],
-                        one.sides[to].number(),
-                        receives[from],
-                        call_text(received)),
-            "let each rank exchange first how much it sends to each, and make its "
-            "output_split_sizes of what it was told"};
+        Finding finding = proof_of(FindingId::kSplitMismatch, one.key, number);
+        finding.where = {one.sides[from].number(), sent.step, {}, "", ""};
+        finding.with("other_rank", std::int64_t{one.sides[to].number()})
+            .with("sends", sends[to])
+            .with("receives", receives[from]);
+        put_call(received, nullptr, "", finding);
+        return finding;
       }
     }
     return std::nullopt;
   }
 
   /// All of them made it, and some were given something else.
-  static std::optional<RankFinding> other_results(const ComparedExchange& one,
-                                                  const std::vector<const Calls*>& calls,
-                                                  std::size_t i,
-                                                  const std::string& which) {
+  static std::optional<Finding> other_results(const ComparedExchange& one,
+                                              const std::vector<const Calls*>& calls,
+                                              std::size_t i,
+                                              std::uint64_t number) {
     std::map<core::Digest, std::vector<std::uint32_t>> ranks;
     const CollectiveCall* made = nullptr;
     for (std::size_t side = 0; side < calls.size(); ++side) {
@@ -370,59 +358,37 @@ class ExchangeMatching {
     const auto size = [](const auto& entry) { return entry.second.size(); };
     const auto most = std::ranges::max_element(ranks, {}, size);
     const auto odd = std::ranges::min_element(ranks, {}, size);
-    return RankFinding{
-        RankFinding::Weight::kProof,
-        fmt::format("result mismatch: {}, at step {}, {}, gave {} something else than {}",
-                    which,
-                    made->step,
-                    call_text(*made),
-                    text_of_ranks(odd == most ? std::next(most)->second : odd->second),
-                    text_of_ranks(most->second)),
-        "every rank must get the same from it: look at the memory and the transport of these "
-        "ranks, "
-        "and for code that writes what was given before the collective has ended"};
+    Finding finding = proof_of(FindingId::kResultMismatch, one.key, number);
+    finding.at_step(made->step)
+        .with("odd", odd == most ? std::next(most)->second : odd->second)
+        .with("most", most->second);
+    put_call(*made, nullptr, "", finding);
+    return finding;
   }
 
   [[nodiscard]] const RankState& state_of(std::uint32_t rank) const {
     return pairing_.find(rank)->state;
   }
 
-  [[nodiscard]] RankFinding missing_rank(const Parting& parting,
-                                         const std::string& which,
-                                         std::uint32_t one,
-                                         const CollectiveCall& made) const {
-    return {
-        RankFinding::Weight::kProof,
-        fmt::format("missing {}: never came to {}, which rank {} entered at step {} as {}{}; {}",
-                    text_of_ranks(parting.missing),
-                    which,
-                    one,
-                    made.step,
-                    call_text(made),
-                    std::ranges::count(parting.waiting, one) == 0 ? "" : " and did not complete",
-                    end_of(state_of(parting.missing.front()))),
-        "look at what that rank did instead: a condition on the rank, fewer batches, an exception, "
-        "or a process that was killed"};
-  }
-
-  [[nodiscard]] RankFinding missing_message(const Parting& parting,
-                                            const std::string& which,
-                                            const ExchangeKey& made_as,
-                                            const CollectiveCall& made) const {
-    const bool is_sent = made_as.kind == ExchangeKind::kSent;
-    const std::uint32_t absent = parting.missing.front();
-    return {RankFinding::Weight::kProof,
-            fmt::format("missing {}: {}, is {} at step {} as {}{}, and rank {} never {} it; {}",
-                        is_sent ? "recv" : "send",
-                        which,
-                        is_sent ? "sent" : "received",
-                        made.step,
-                        call_text(made),
-                        parting.waiting.empty() ? "" : ", which did not complete",
-                        absent,
-                        is_sent ? "received" : "sent",
-                        end_of(state_of(absent))),
-            "let every send have its recv, with the same peer, tag and group"};
+  [[nodiscard]] Finding missing(const Parting& parting,
+                                const ComparedExchange& one,
+                                std::uint64_t number,
+                                const Side& side,
+                                const CollectiveCall& made) const {
+    const bool is_collective = one.key.kind == ExchangeKind::kCollective;
+    Finding finding = proof_of(
+        is_collective ? FindingId::kRankMissing : FindingId::kMessageMissing, one.key, number);
+    finding.where = {side.number(), made.step, {}, "", ""};
+    put_call(made, nullptr, "", finding);
+    if (is_collective) {
+      finding.with("missing", parting.missing)
+          .with("incomplete", std::ranges::count(parting.waiting, side.number()) != 0);
+    } else {
+      finding.with("is_sent", side.key.kind == ExchangeKind::kSent)
+          .with("incomplete", !parting.waiting.empty());
+    }
+    put_end(state_of(parting.missing.front()), finding);
+    return finding;
   }
 
   /// Who waits in one makes others wait in those that it never came to: what is said are those that
@@ -492,8 +458,8 @@ std::vector<ToldCalls> calls_to_read(std::span<const RankRead> ranks) {
   return wanted;
 }
 
-void match_exchanges(const RankReads& reads, RanksReport& report) {
-  ExchangeMatching(reads, report).run();
+bool match_exchanges(const RankReads& reads, RanksReport& report) {
+  return ExchangeMatching(reads, report).run();
 }
 
 }  // namespace repro_check::comparators

@@ -19,6 +19,7 @@ std::vector<ToldCalls> calls_to_read(std::span<const RankRead> ranks);
 /// the same order, of the same dtypes and as many elements. Says of each the first that is not, of
 /// those that no other explains.
 /// @param report  gets its collectives, messages, unplaced and findings
-void match_exchanges(const RankReads& reads, RanksReport& report);
+/// @return whether all match
+bool match_exchanges(const RankReads& reads, RanksReport& report);
 
 }  // namespace repro_check::comparators

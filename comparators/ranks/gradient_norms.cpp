@@ -143,24 +143,24 @@ class Whole {
     return is_near(norm, std::sqrt(squares));
   }
 
-  /// `; it is that of what rank 0 holds`; empty where nothing is known of it.
-  [[nodiscard]] std::string explanation(double norm) const {
+  /// Says whose norm it is, or without which part, where that is known.
+  void explain(double norm, Finding& finding) const {
     for (const auto& [rank, clipped] : ranks_) {
       if (is_near(norm, std::sqrt(squares_of(*clipped)))) {
-        return fmt::format("; it is that of what rank {} holds", rank);
+        finding.with("own_of", std::int64_t{rank});
+        return;
       }
     }
     for (const auto& [rank, clipped] : ranks_) {
       for (const NormPart& part : clipped->parts) {
         const double rest = squares_ - part.squares;
         if (rest > 0 && is_near(norm, std::sqrt(rest))) {
-          return fmt::format("; it is that without {} of rank {}",
-                             part.place.empty() ? "what is whole" : part.place,
-                             rank);
+          finding.with("without", part.place.empty() ? "what is whole" : part.place)
+              .with("without_of", std::int64_t{rank});
+          return;
         }
       }
     }
-    return {};
   }
 
  private:
@@ -177,26 +177,20 @@ class Whole {
   bool parted_ = false;
 };
 
-std::optional<RankFinding> judge_norm(const Whole& whole, const ClippedNorm& clipped) {
+std::optional<Finding> judge_norm(const Whole& whole, const ClippedNorm& clipped) {
   const double right = whole.norm();
   if (whole.is_near(clipped.norm, right)) return std::nullopt;
   const bool less = clipped.norm < right;
   const bool often = whole.counts_replicas(clipped.norm);
   // Of more than what is clipped a norm can be on purpose.
   const bool proven = clipped.is_l2 && (less || often);
-  return RankFinding{
-      proven ? RankFinding::Weight::kProof : RankFinding::Weight::kSuspicion,
-      fmt::format("{} in the norm that gradients are clipped by: at step {} it is {:.9g} on every "
-                  "rank, and that of all gradients, put together by placement, is {:.9g}{}",
-                  less    ? "a shard is missing"
-                  : often ? "replicas are counted several times"
-                          : "more than the gradients is",
-                  clipped.step,
-                  clipped.norm,
-                  right,
-                  whole.explanation(clipped.norm)),
-      "sum the squares of each shard once, over the ranks that hold them, and once those of what "
-      "all ranks have; get_total_norm() of DTensors does it"};
+  const FindingId id = less    ? FindingId::kNormLacksShard
+                       : often ? FindingId::kNormCountsReplicas
+                               : FindingId::kNormOfMore;
+  Finding finding{id, proven ? Finding::Weight::kProof : Finding::Weight::kSuspicion};
+  finding.at_step(clipped.step).with("norm", clipped.norm).with("right", right);
+  whole.explain(clipped.norm, finding);
+  return finding;
 }
 
 }  // namespace
@@ -254,7 +248,7 @@ void match_norms(const RankReads& reads, RanksReport& report) {
       last = &clipped;
     }
   }
-  std::optional<RankFinding> finding;
+  std::optional<Finding> finding;
   for (const auto& [moment, ranks] : moments) {
     const ClippedNorm& first = *ranks.front().clipped;
     const bool agreed = std::ranges::all_of(

@@ -158,7 +158,7 @@ struct LoaderRead {
 };
 
 struct RankData {
-  std::vector<DataFinding> findings;
+  std::vector<Finding> findings;
   std::vector<LoaderRead> loaders;
 };
 

@@ -34,6 +34,8 @@ struct Reading {
   const LoaderRead* loader = nullptr;
 };
 
+FieldValue count_field(std::size_t count) { return static_cast<std::int64_t>(count); }
+
 class ReplicaComparison {
  public:
   explicit ReplicaComparison(const RankReads& reads) : reads_(reads), moments_(reads.ranks) {}
@@ -53,8 +55,7 @@ class ReplicaComparison {
     if (find_mixture()) return std::move(report_);
     if (read_.size() > 1) judge_kinds();
     find_averaging();
-    match_exchanges(reads_, report_);
-    exchanges_match_ = report_.findings.empty();
+    exchanges_match_ = match_exchanges(reads_, report_);
     if (read_.size() > 1) match_norms(reads_, report_);
     find_uneven_steps();
     find_equal_inputs();
@@ -67,15 +68,16 @@ class ReplicaComparison {
     find_frozen();
     find_no_gradients();
     find_still();
-    std::ranges::stable_sort(report_.findings, {}, &RankFinding::weight);
+    std::ranges::stable_sort(report_.findings, {}, &Finding::weight);
     return std::move(report_);
   }
 
  private:
-  using Weight = RankFinding::Weight;
+  using Weight = Finding::Weight;
 
-  void say(Weight weight, std::string what, std::string advice) {
-    report_.findings.push_back({weight, std::move(what), std::move(advice)});
+  /// The reference is good until the next finding.
+  Finding& find(FindingId id, Weight weight) {
+    return report_.findings.emplace_back(Finding{id, weight});
   }
 
   void note(const RankRead& rank) {
@@ -110,31 +112,28 @@ class ReplicaComparison {
 
   /// Whether the ranks are of several runs, attempts of a run, or parts of a program.
   bool find_mixture() {
-    const auto differ_in = [&](std::string_view what, std::string mend, auto say_of) {
+    const auto differ_in = [&](FindingId id, auto say_of) {
       const auto said = sayings(say_of);
-      if (said.size() < 2 || !report_.why_not.empty()) return;
+      if (said.size() < 2 || report_.why_not) return;
       std::vector<std::string> texts;
       for (const auto& [of, ranks] : said) {
-        texts.push_back(fmt::format("{} on {}", of, text_of_ranks(ranks)));
+        texts.push_back(fmt::format("{} on {}", of, numbered("rank", ranks)));
       }
-      report_.why_not =
-          fmt::format("the ranks are of several {}: {}", what, fmt::join(texts, ", "));
-      report_.mend = std::move(mend);
+      report_.why_not = Finding{id, Weight::kProof};
+      report_.why_not->with("said", std::move(texts));
     };
-    differ_in("runs", "give the ranks of one run", [](const RankRead& rank) {
-      return rank.run_id.empty() ? std::string("one that is not named") : rank.run_id;
+    differ_in(FindingId::kSeveralRuns, [](const RankRead& rank) {
+      return rank.run_id.empty() ? std::string("unnamed") : rank.run_id;
     });
-    differ_in("attempts of one run", "give the ranks of one attempt", [](const RankRead& rank) {
-      return fmt::format("attempt {}", rank.attempt);
-    });
-    differ_in("parts of the program",
-              "record the same steps and phases on every rank",
-              [](const RankRead& rank) { return rank.only.empty() ? "all of it" : rank.only; });
+    differ_in(FindingId::kSeveralAttempts,
+              [](const RankRead& rank) { return fmt::format("attempt {}", rank.attempt); });
+    differ_in(FindingId::kSeveralParts,
+              [](const RankRead& rank) { return rank.only.empty() ? "everything" : rank.only; });
     const bool is_unnamed = !read_.empty() && std::ranges::all_of(read_, [](const RankRead* rank) {
       return rank->run_id.empty();
     });
     report_.is_unnamed = is_unnamed && read_.size() > 1;
-    return !report_.why_not.empty();
+    return report_.why_not.has_value();
   }
 
   /// Parameters that part and come together again are averaged now and then: between two times each
@@ -171,24 +170,12 @@ class ReplicaComparison {
                                    ReplicaKind::kParameters}) {
       report_.kinds.at(static_cast<std::size_t>(kind)).first.reset();
     }
-    const std::string when =
-        steps.empty()
-            ? std::string("in no step that was recorded")
-            : fmt::format("at step{} {}", steps.size() == 1 ? "" : "s", list_of_ranks(steps));
-    const std::string what =
-        fmt::format("the ranks train each by itself, and have the same parameters again {}", when);
     if (is_declared && !steps.empty()) {
-      return say(Weight::kNote,
-                 what +
-                     ", as their averager makes it: between these nothing is held against one "
-                     "another",
-                 "look at the steps at which parameters are averaged");
+      find(FindingId::kAveragedAtTimes, Weight::kNote).with("steps", std::move(steps));
+      return;
     }
-    report_.why_not = what + ": nothing says whether they should have been the same in between";
-    report_.mend =
-        "where gradients are meant to be reduced, look at the first step that parts: `repro-check "
-        "diff` of two ranks; where parameters are averaged now and then, use the averagers of "
-        "torch.distributed.algorithms.model_averaging, of which is known what they do";
+    report_.why_not = Finding{FindingId::kPartAndMeet, Weight::kSuspicion};
+    report_.why_not->with("steps", std::move(steps));
   }
 
   void judge_kinds() {
@@ -303,7 +290,8 @@ class ReplicaComparison {
     }
     BehindReduction& behind =
         difference.behind_reduction.emplace(first_behind(here, *mine, there, *reduction_on(there)));
-    behind.by_norm = behind.what.find(kMadeOfNorm) != std::string::npos;
+    behind.by_norm = behind.call.find(kMadeOfNorm) != std::string::npos ||
+                     (behind.other && behind.other->call.find(kMadeOfNorm) != std::string::npos);
     behind.reduced = gives_alike(mine->front().name.substr(0, mine->front().name.find(' ')));
   }
 
@@ -349,22 +337,16 @@ class ReplicaComparison {
                return each.name == item.name;
              }) != in.end();
     };
-    const auto on = [](const ReplicaItem& item, const Held& where, std::string_view how) {
-      const std::uint32_t rank = where.rank->number();
-      return BehindReduction{fmt::format("{} on rank {}{}", item.name, rank, how), rank, item.op};
+    const auto on = [](const ReplicaItem& item, const Held& where) {
+      return BehindReduction{item.name, where.rank->number(), item.op, {}};
     };
     const bool is_mine = mine != on_one.end() && !comes(*mine, theirs, on_other);
     const bool is_theirs = theirs != on_other.end() && !comes(*theirs, mine, on_one);
-    if (is_mine && !is_theirs) return on(*mine, one, " alone");
-    if (is_theirs && !is_mine) return on(*theirs, other, " alone");
+    if (is_mine && !is_theirs) return on(*mine, one);
+    if (is_theirs && !is_mine) return on(*theirs, other);
     if (mine == on_one.end() || theirs == on_other.end()) return {};
-    BehindReduction both = on(*mine, one, "");
-    both.what = mine->name == theirs->name
-                    ? fmt::format("{} gives rank {} something else than rank {}",
-                                  mine->name,
-                                  one.rank->number(),
-                                  other.rank->number())
-                    : both.what + ", " + on(*theirs, other, "").what;
+    BehindReduction both = on(*mine, one);
+    both.other = {theirs->name, other.rank->number()};
     return both;
   }
 
@@ -508,6 +490,11 @@ class ReplicaComparison {
     return true;
   }
 
+  /// A wrapper says that ranks are replicas, which must read other data.
+  [[nodiscard]] Weight data_weight() const {
+    return is_declared(reads_.ranks) ? Weight::kProof : Weight::kSuspicion;
+  }
+
   /// Batches must differ: two ranks that read the same compute the same.
   void find_equal_inputs() {
     if (read_.size() < 2) return;
@@ -519,12 +506,9 @@ class ReplicaComparison {
     }
     for (const auto& [inputs, ranks] : readers) {
       if (ranks.size() < 2 || may_be_alike(ranks)) continue;
-      say(is_declared(reads_.ranks) ? Weight::kProof : Weight::kSuspicion,
-          fmt::format("ranks {} read the same data: every batch of {} steps is equal",
-                      list_of_ranks(ranks),
-                      inputs->size()),
-          "give each rank its part: DistributedSampler, or a seed of the data that has the rank "
-          "in it; of ranks that work on parts of one batch --mesh and --replicated tell");
+      find(FindingId::kSameData, data_weight())
+          .with("ranks", ranks)
+          .with("steps", count_field(inputs->size()));
     }
   }
 
@@ -539,46 +523,30 @@ class ReplicaComparison {
     const RankRead& most = **std::ranges::max_element(read_, {}, steps);
     const std::uint32_t end = end_of_common_steps(reads_.ranks);
     if (end < least.state.steps) {
-      return say(Weight::kNote,
-                 fmt::format("the ranks left join() behind other numbers of steps: from step {} on "
-                             "those of one are none of another's, and nothing was compared",
-                             end),
-                 "give each rank as many batches where the last ones are to be compared as well");
+      find(FindingId::kLeftJoinUneven, Weight::kNote).at_step(end);
+      return;
     }
     if (least.state.steps == most.state.steps) return;
     const bool are_replicas = std::ranges::all_of(
         read_, [](const RankRead* rank) { return rank->replicas.everywhere(); });
     const bool skipped = all_passes(least) == all_passes(most);
-    const auto what = [&](std::string_view how) {
-      return fmt::format(
-          "the optimizer made {} on rank {} and {} on rank {}{}: what comes behind "
-          "the shorter run was compared with nothing",
-          counted(least.state.steps, "step"),
-          least.number(),
-          most.state.steps,
-          most.number(),
-          how);
-    };
-    if (!least.state.raised.empty()) {
-      return say(
-          Weight::kSuspicion,
-          what(fmt::format(", since rank {} ended by {}", least.number(), least.state.raised)),
-          "look at that exception first");
-    }
     // Inside of join() who has no more batches takes part in what the others reduce.
     const bool joins = exchanges_match_ && are_replicas && !skipped &&
                        least.roots.exchanges_behind > most.roots.exchanges_behind;
-    if (joins) {
-      return say(Weight::kNote,
-                 what(", and the one took part in what the other reduced"),
-                 "give each rank as many batches where the last ones are to be compared as well");
-    }
-    say(skipped && are_replicas ? Weight::kProof : Weight::kSuspicion,
-        what(skipped ? ", for as many backward passes" : ""),
-        skipped ? "look for what skips a step on one rank alone: a condition on its own loss or "
-                  "data, an exception that it catches"
-                : "give each rank as many batches, or let those that have more wait: join() of the "
-                  "wrapper");
+    const FindingId id = !least.state.raised.empty() ? FindingId::kEndedByException
+                         : joins                     ? FindingId::kJoinedToTheEnd
+                         : skipped                   ? FindingId::kStepsSkipped
+                                                     : FindingId::kStepsUneven;
+    const Weight weight = id == FindingId::kJoinedToTheEnd                 ? Weight::kNote
+                          : id == FindingId::kStepsSkipped && are_replicas ? Weight::kProof
+                                                                           : Weight::kSuspicion;
+    Finding& uneven = find(id, weight)
+                          .with("least", count_field(least.state.steps))
+                          .with("most", count_field(most.state.steps))
+                          .with("other_rank", count_field(most.number()))
+                          .at_step(least.state.steps);
+    uneven.where.rank = least.number();
+    if (id == FindingId::kEndedByException) uneven.with("raised", least.state.raised);
   }
 
   /// Replicas draw at the same places, if not the same.
@@ -595,13 +563,7 @@ class ReplicaComparison {
       since = std::max(since, next);
     }
     if (silent.empty() || silent.size() == read_.size()) return;
-    say(Weight::kSuspicion,
-        fmt::format("{} draw{} no random numbers for the model from step {} on, and the others do",
-                    text_of_ranks(silent),
-                    silent.size() == 1 ? "s" : "",
-                    since),
-        "call train() on every rank before it trains: dropout is off in a model that eval() was "
-        "called of");
+    find(FindingId::kNoDraws, Weight::kSuspicion).with("ranks", std::move(silent)).at_step(since);
   }
 
   /// What ranks reduce has the NaN of any of them: which one had it first is what matters.
@@ -619,37 +581,30 @@ class ReplicaComparison {
     for (const RankRead* rank : read_) {
       if (rank->roots.nan && !before(*first, *rank->roots.nan)) ranks.push_back(rank->number());
     }
-    say(Weight::kSuspicion,
-        fmt::format("values are NaN: first at step {} on {}, in {} `{}` (op {})",
-                    first->step,
-                    text_of_ranks(ranks),
-                    first->stage == NanStage::kRead ? "what it reads," : "what it makes,",
-                    first->name,
-                    first->op),
-        "look at what that operator of that rank is given: all that reduce with it have NaN from "
-        "there on");
+    Finding& nan = find(FindingId::kNanOnRank, Weight::kSuspicion)
+                       .with("is_read", first->stage == NanStage::kRead)
+                       .with("ranks", ranks);
+    nan.where = {ranks.front(), first->step, first->op, "", first->name};
   }
 
   /// What is wrong with what the loaders of each rank hand out, and of several together.
   void find_data() {
-    std::map<std::string, std::pair<std::string, std::vector<std::uint32_t>>> said;
+    std::vector<std::pair<Finding, RankList>> found;
     std::map<std::int64_t, std::vector<Reading>> loaders;
     for (const RankRead* rank : read_) {
       const std::uint32_t number = rank->number();
-      for (const DataFinding& finding : rank->roots.data.findings) {
-        auto& [advice, ranks] = said[finding.what];
-        advice = finding.advice;
-        ranks.push_back(number);
+      for (const Finding& finding : rank->roots.data.findings) {
+        auto same = std::ranges::find(found, finding, &std::pair<Finding, RankList>::first);
+        if (same == found.end()) same = found.insert(same, {finding, {}});
+        same->second.push_back(number);
       }
       for (const LoaderRead& loader : rank->roots.data.loaders) {
         loaders[loader.loader].push_back({number, &loader});
       }
     }
-    for (const auto& [what, finding] : said) {
-      const auto& [advice, ranks] = finding;
-      say(Weight::kProof,
-          ranks.size() == read_.size() ? what : fmt::format("{} ({})", what, text_of_ranks(ranks)),
-          advice);
+    for (auto& [finding, ranks] : found) {
+      if (ranks.size() != read_.size()) finding.with("ranks", std::move(ranks));
+      report_.findings.push_back(std::move(finding));
     }
     for (const auto& [number, readings] : loaders) {
       find_same_samples(readings);
@@ -675,13 +630,10 @@ class ReplicaComparison {
     for (const auto& [contents, readers] : by_contents) {
       if (readers.ranks.size() < 2 || readers.orders.size() < 2) continue;
       if (may_be_alike(readers.ranks)) continue;
-      say(is_declared(reads_.ranks) ? Weight::kProof : Weight::kSuspicion,
-          fmt::format("ranks {} read the same data, in another order: all {} samples of an epoch "
-                      "of the loader of {}",
-                      list_of_ranks(readers.ranks),
-                      readers.loader->samples,
-                      readers.loader->name),
-          "give each rank its part: DistributedSampler");
+      find(FindingId::kSameSamples, data_weight())
+          .with("ranks", readers.ranks)
+          .with("samples", count_field(readers.loader->samples))
+          .where.line = readers.loader->name;
     }
   }
 
@@ -704,14 +656,10 @@ class ReplicaComparison {
           std::ranges::count_if(readers, [](const auto& sample) { return sample.second > 1; }));
       return note_shared(shared, readers.size(), readings.front().loader->name);
     }
-    say(Weight::kNote,
-        fmt::format("padded: {} of {} samples {} read twice in an epoch of the loader of {}, so "
-                    "that each rank has as many",
-                    twice,
-                    readers.size(),
-                    twice == 1 ? "is" : "are",
-                    readings.front().loader->name),
-        "drop_last=True of DistributedSampler leaves some out instead");
+    find(FindingId::kSamplesPadded, Weight::kNote)
+        .with("twice", count_field(twice))
+        .with("samples", count_field(readers.size()))
+        .where.line = readings.front().loader->name;
   }
 
   static bool before(std::span<const std::int64_t> one, std::span<const std::int64_t> other) {
@@ -745,14 +693,10 @@ class ReplicaComparison {
 
   /// Samplers that shuffle by other seeds share some samples, and nobody reads others.
   void note_shared(std::size_t shared, std::size_t samples, const std::string& loader) {
-    say(Weight::kSuspicion,
-        fmt::format("parts of the data overlap: {} of {} samples are read more than once in an "
-                    "epoch of the loader of {}, more than make each rank have as many",
-                    shared,
-                    samples,
-                    loader),
-        "give DistributedSampler the same dataset, seed and set_epoch() on every rank, and each "
-        "its own rank");
+    find(FindingId::kSamplesOverlap, Weight::kSuspicion)
+        .with("shared", count_field(shared))
+        .with("samples", count_field(samples))
+        .where.line = loader;
   }
 
   /// Ranks that drew the same to the end: from their first draw on they were seeded alike, from a
@@ -796,31 +740,23 @@ class ReplicaComparison {
     numbers.reserve(ranks.size());
     for (const RankRead* rank : ranks) numbers.push_back(rank->number());
     if (may_be_alike(numbers)) return;
-    const std::string who = list_of_ranks(numbers);
     if (since == first) {
-      say(Weight::kSuspicion,
-          fmt::format("masks are copies: ranks {} made all of their {} draws from one seed, at "
-                      "the same places",
-                      who,
-                      count),
-          "seed each rank with its number behind the initialisation: torch.manual_seed(seed + "
-          "rank)");
+      find(FindingId::kMasksAreCopies, Weight::kSuspicion)
+          .with("ranks", std::move(numbers))
+          .with("draws", count_field(count));
       return;
     }
-    say(Weight::kSuspicion,
-        fmt::format("another rank's generator was restored: from step {} on ranks {} made all of "
-                    "their {} draws from one seed ({}), at the same places; before it they drew "
-                    "from {}",
-                    since,
-                    who,
-                    count,
-                    begin->seed,
-                    seeds_before(ranks, since)),
-        "save the state of the generators of every rank, and restore on each its own");
+    find(FindingId::kGeneratorOfAnotherRank, Weight::kSuspicion)
+        .with("ranks", std::move(numbers))
+        .with("draws", count_field(count))
+        .with("seed", std::to_string(begin->seed))
+        .with("seeds", seeds_before(ranks, since))
+        .at_step(since);
   }
 
   /// `seed 5 on rank 0, seed 6 on rank 1`
-  static std::string seeds_before(const std::vector<const RankRead*>& ranks, std::uint32_t step) {
+  static std::vector<std::string> seeds_before(const std::vector<const RankRead*>& ranks,
+                                               std::uint32_t step) {
     constexpr std::size_t kShown = 4;
     std::vector<std::string> seeds;
     for (const RankRead* rank : ranks) {
@@ -828,7 +764,7 @@ class ReplicaComparison {
       if (at == rank->roots.draws.begin() || seeds.size() == kShown) continue;
       seeds.push_back(fmt::format("seed {} on rank {}", std::prev(at)->seed, rank->number()));
     }
-    return fmt::format("{}", fmt::join(seeds, ", "));
+    return seeds;
   }
 
   /// What is in parts differs from part to part, unless every rank made its part in the same way.
@@ -852,25 +788,17 @@ class ReplicaComparison {
         }
       }
     }
-    std::vector<std::string_view> names;
+    std::vector<std::string> names;
     RankList ranks;
     for (const auto& [key, copies] : held) {
       if (copies.parts.size() < 2) continue;
       if (names.empty()) ranks = copies.ranks;
-      names.push_back(key.first);
+      names.emplace_back(key.first);
     }
     if (names.empty()) return;
-    constexpr std::size_t kShown = 3;
-    const auto shown = std::span(names).first(std::min(names.size(), kShown));
-    say(Weight::kSuspicion,
-        fmt::format("parts are copies: ranks {} hold each another part of {}{}, and the same in "
-                    "it, step after step",
-                    list_of_ranks(ranks),
-                    fmt::join(shown, ", "),
-                    names.size() > kShown ? fmt::format(" and {} more", names.size() - kShown)
-                                          : std::string()),
-        "let the parts be cut out of a whole (distribute_tensor), or seed what makes them by the "
-        "place in the mesh; give each rank its own part of what goes in");
+    find(FindingId::kPartsAreCopies, Weight::kSuspicion)
+        .with("ranks", std::move(ranks))
+        .with("names", std::move(names));
   }
 
   /// An optimizer that finds no gradient leaves its parameters alone.
@@ -881,12 +809,7 @@ class ReplicaComparison {
     };
     if (read_.empty() || !std::ranges::all_of(read_, has_none)) return;
     trains_ = false;
-    say(Weight::kProof,
-        fmt::format("the optimizer made {} with no gradient at all, on every rank",
-                    counted(report_.steps, "step")),
-        "look for what keeps gradients from the parameters that the optimizer has: "
-        "set_requires_gradient_sync(False) or no_sync() that is never left, zero_grad() between "
-        "backward() and step(), parameters of another model");
+    find(FindingId::kNoGradients, Weight::kProof).with("steps", count_field(report_.steps));
   }
 
   /// Samples that one rank trains on and another one validates with: each drew a split of its own.
@@ -922,16 +845,9 @@ class ReplicaComparison {
       if (is_other) ranks.push_back(rank->number());
     }
     if (shared.empty() || shared.size() == validated) return;
-    say(Weight::kProof,
-        fmt::format(
-            "trained and validated: {} of the samples that {} validate{} with are trained on "
-            "by other ranks, and none by the rank itself",
-            shared.size(),
-            text_of_ranks(ranks),
-            ranks.size() == 1 ? "s" : ""),
-        "draw one split on all ranks: the same generator for random_split(), without the rank in "
-        "its "
-        "seed");
+    find(FindingId::kTrainedAndValidated, Weight::kProof)
+        .with("shared", count_field(shared.size()))
+        .with("ranks", std::move(ranks));
   }
 
   /// Parameters that should train and stay as they are.
@@ -955,47 +871,25 @@ class ReplicaComparison {
     const bool all_rest = is_frozen_ || !trains_;
     for (const auto& [reason, names] : by_reason) {
       if (names.empty() || (all_rest && reason != StillReason::kNoOptimizer)) continue;
-      constexpr std::size_t kShown = 3;
-      std::vector<std::string_view> shown(names.begin(), names.end());
-      const std::size_t more = shown.size() - std::min(shown.size(), kShown);
-      shown.resize(shown.size() - more);
-      const std::string which =
-          fmt::format("{}{}",
-                      fmt::join(shown, ", "),
-                      more == 0 ? std::string() : fmt::format(" and {} more", more));
       const bool are_experts = std::ranges::any_of(
           names, [&](std::string_view name) { return exchanged.contains(name); });
-      note_still(reason, which, are_experts);
+      find_still(reason, {names.begin(), names.end()}, are_experts);
     }
   }
 
-  void note_still(StillReason reason, const std::string& which, bool are_experts) {
+  void find_still(StillReason reason, std::vector<std::string> names, bool are_experts) {
     switch (reason) {
       case StillReason::kNoOptimizer:
-        return say(
-            Weight::kProof,
-            fmt::format("parameters never move: {}: they get gradients, and no optimizer has "
-                        "them",
-                        which),
-            "give the optimizer all parameters that are to be trained, and set "
-            "requires_grad=False of the others");
+        find(FindingId::kInNoOptimizer, Weight::kProof).with("names", std::move(names));
+        break;
       case StillReason::kNoGradient:
-        return say(
-            are_experts ? Weight::kProof : Weight::kSuspicion,
-            fmt::format("parameters never move: {}: an optimizer has them, and no step of it "
-                        "finds a gradient{}",
-                        which,
-                        are_experts ? ", though they work on what ranks exchange" : ""),
-            "look for detach(), for a collective without a backward pass, and for modules "
-            "that nothing uses");
+        find(FindingId::kWithoutGradient, are_experts ? Weight::kProof : Weight::kSuspicion)
+            .with("names", std::move(names))
+            .with("are_experts", are_experts);
+        break;
       case StillReason::kUnmoved:
-        return say(
-            Weight::kSuspicion,
-            fmt::format("parameters never move: {}: they have gradients, and a step of their "
-                        "optimizer changes nothing of them",
-                        which),
-            "look for steps that are lost in rounding, and for a gradient that is 0 but for "
-            "rounding");
+        find(FindingId::kNotMoved, Weight::kSuspicion).with("names", std::move(names));
+        break;
     }
   }
 
@@ -1014,10 +908,7 @@ class ReplicaComparison {
     });
     is_frozen_ = frozen;
     if (!frozen) return;
-    say(Weight::kProof,
-        fmt::format("weights never moved in {} steps, though their gradients are not 0",
-                    report_.steps),
-        "look at the learning rate, and whether the optimizer has the parameters of this model");
+    find(FindingId::kWeightsNeverMoved, Weight::kProof).with("steps", count_field(report_.steps));
   }
 
   const RankReads& reads_;
@@ -1032,29 +923,6 @@ class ReplicaComparison {
 };
 
 }  // namespace
-
-std::string list_of_ranks(const RankList& ranks) {
-  constexpr std::size_t kShown = 8;
-  std::vector<std::string> rows;
-  std::size_t shown = 0;
-  for (std::size_t first = 0, end = 0; first < ranks.size() && rows.size() < kShown; first = end) {
-    for (end = first + 1; end < ranks.size() && ranks[end] == ranks[end - 1] + 1; ++end) {
-    }
-    if (end - first > 2) {
-      rows.push_back(fmt::format("{}-{}", ranks[first], ranks[end - 1]));
-    } else {
-      end = first + 1;
-      rows.push_back(std::to_string(ranks[first]));
-    }
-    shown = end;
-  }
-  if (shown < ranks.size()) rows.back() += fmt::format(" and {} more", ranks.size() - shown);
-  return fmt::format("{}", fmt::join(rows, ", "));
-}
-
-std::string text_of_ranks(const RankList& ranks) {
-  return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", list_of_ranks(ranks));
-}
 
 std::optional<std::uint32_t> number_fact(const core::RunManifest& manifest, std::string_view name) {
   const std::string* text = core::environment_fact(manifest, name);
@@ -1109,244 +977,80 @@ std::uint64_t RanksReport::compared() const noexcept {
 
 namespace {
 
-RankCause cause_of_clipping(const ReplicaDifference& first) noexcept {
-  if (first.names.empty()) {
-    return {"gradients are clipped by other norms",
-            "parts of the ranks are equal each, and clip otherwise than the others",
-            "look for a norm that is not that of all ranks, and for other values of max_norm"};
-  }
+FindingId cause_of_clipping(const ReplicaDifference& first) {
+  if (first.names.empty()) return FindingId::kClippedInParts;
   if (std::ranges::find(first.names, core::kClippedNorm) == first.names.end()) {
-    return {"gradients are clipped to other norms",
-            "the norm that they are clipped by is the same on all ranks",
-            "give clip_grad_norm_() the same max_norm and norm_type on every rank"};
+    return FindingId::kClippedToOtherNorms;
   }
-  if (first.other_parameters) {
-    return {"gradients are clipped by other norms",
-            "the ranks do not clip the same parameters",
-            "clip the same parameters on every rank, by the norm of all of them"};
-  }
-  if (first.follows) {
-    return {"gradients are clipped by other norms",
-            "the gradients are not the same on all ranks before they are clipped",
-            "reduce the gradients before their norm is taken"};
-  }
-  return {"gradients are clipped by other norms",
-          "what ranks hold alike of the gradients is the same before they are clipped, so each "
-          "norm is that of what one rank holds",
-          "clip by the norm of all shards: sum the squares over the ranks that hold them, or leave "
-          "it to DTensor, or to clip_grad_norm_() of FullyShardedDataParallel"};
+  if (first.other_parameters) return FindingId::kClippedOtherParameters;
+  return first.follows ? FindingId::kClippedBeforeReduction : FindingId::kClippedByOwnNorm;
 }
 
 /// No gradient is the same on all ranks.
-RankCause cause_of_all_gradients(const ReplicaDifference& first) noexcept {
-  if (first.shared_by_some) {
-    return {"gradients of some ranks differ",
-            "other ranks, which read other data, have the same gradients",
-            "look for what changes gradients on these ranks behind the reduction, and for a "
-            "reduction that leaves them out"};
-  }
-  if (first.has_wrapper && first.some_have_none) {
-    return {"gradients not reduced",
-            "no gradient is the same on all ranks when the optimizer reads it, and some parameters "
-            "have none: DistributedDataParallel waits for these and reduces nothing",
-            "set find_unused_parameters=True of DistributedDataParallel where a pass leaves "
-            "parameters out, and let the last micro-batch of a step run outside of no_sync()"};
-  }
-  if (!first.has_wrapper) {
-    return {"gradients not reduced",
-            "no gradient is the same on all ranks when the optimizer reads it",
-            "average every gradient over all ranks behind the last backward pass of a step "
-            "(all_reduce), or let DistributedDataParallel do it"};
-  }
-  return {"gradients not reduced",
-          "no gradient is the same on all ranks when the optimizer reads it",
-          "let the last micro-batch of a step run outside of no_sync(), and call the model by "
-          "its wrapper"};
+FindingId cause_of_all_gradients(const ReplicaDifference& first) {
+  if (first.shared_by_some) return FindingId::kGradientsOfSomeRanksDiffer;
+  return first.has_wrapper && first.some_have_none ? FindingId::kUnusedParameters
+                                                   : FindingId::kGradientsNotReduced;
 }
 
-RankCause cause_behind_backward(const ReplicaDifference& first) noexcept {
-  if (first.behind_reduction->by_norm) {
-    return {"gradients are clipped by other norms",
-            "the gradients were the same on all ranks before they were multiplied by a factor that "
-            "is made of a norm",
-            "clip by the norm of all shards: sum the squares over the ranks that hold them"};
+FindingId cause_of_gradients(const ReplicaDifference& first) {
+  if (first.names.empty()) return FindingId::kReducedInParts;
+  if (first.clipped_by_some) return FindingId::kClippedOnSomeRanks;
+  if (const auto& behind = first.behind_reduction) {
+    return behind->by_norm   ? FindingId::kScaledByOwnNorm
+           : behind->reduced ? FindingId::kChangedBehindReduction
+                             : FindingId::kChangedBehindBackward;
   }
-  if (first.behind_reduction->reduced) {
-    return {"gradients changed behind their reduction",
-            "a collective gave all ranks the same, and their optimizers read something else",
-            "do the same to gradients on every rank between the reduction and the step: look for "
-            "another divisor, a scale, a clip or weight decay on some ranks alone, and for a "
-            "communication hook that computes otherwise there"};
-  }
-  return {
-      "gradients changed behind the backward pass",
-      "the backward pass gave all ranks the same, and their optimizers read something else",
-      "do the same to gradients on every rank between the backward pass and the step: look for a "
-      "scale, a clip or weight decay on some ranks alone"};
-}
-
-RankCause cause_of_gradients(const ReplicaDifference& first) noexcept {
-  if (first.names.empty()) {
-    return {"gradients not reduced",
-            "parts of the ranks are equal each, and have other gradients than the others",
-            "look for a reduction that does not reach all ranks: a group of those of one "
-            "machine alone, or a parameter that it leaves out"};
-  }
-  if (first.clipped_by_some) {
-    return {"gradients are clipped on some ranks alone",
-            "in this step ranks clip their gradients, and others do not",
-            "clip on all ranks or on none: look for a condition on the rank, or on a value that is "
-            "not the same on all of them"};
-  }
-  if (first.behind_reduction) return cause_behind_backward(first);
-  if (first.other_passes) {
-    return {"the optimizer skipped a step on some ranks",
-            "the ranks made other numbers of backward passes before this step of their optimizers",
-            "step the optimizer on all ranks or on none: look for a condition on the loss, on the "
-            "data or on what one rank catches"};
-  }
-  if (first.past_wrapper) {
-    return {"the model was called past its wrapper",
-            "the forward pass of this step did not come through DistributedDataParallel, which "
-            "reduces gradients only of those that do",
-            "call the wrapper itself, not wrapper.module, nor the module that it was made of"};
-  }
-  if (first.beside_parts) {
-    return {"replicated weights with partial gradients",
-            "they are the same on all ranks, beside parameters of which each rank holds its "
-            "own part, and on each they have the gradient of what that part did",
-            "sum their gradients over the ranks that share the work before the optimizer reads "
-            "them, as sequence parallelism needs it of the weights of norms, or distribute the "
-            "module by torch.distributed.tensor.parallel"};
-  }
+  if (first.other_passes) return FindingId::kStepSkippedOnSomeRanks;
+  if (first.past_wrapper) return FindingId::kCalledPastWrapper;
+  if (first.beside_parts) return FindingId::kPartialGradients;
   if (first.names.size() == first.of) return cause_of_all_gradients(first);
-  if (first.some_have_none) {
-    return {"some gradients not reduced",
-            "the others are the same on all ranks when the optimizer reads them, and on some ranks "
-            "parameters have none",
-            "look for what takes gradients away on one rank alone, and for parameters that a pass "
-            "leaves out there (find_unused_parameters)"};
-  }
-  return {"some gradients not reduced",
-          "the others are the same on all ranks when the optimizer reads them",
-          "look for parameters that the reduction leaves out: replaced after wrapping, unused in "
-          "some passes (find_unused_parameters), or skipped by a condition; and for what changes "
-          "gradients behind it on one rank alone"};
+  return first.some_have_none ? FindingId::kGradientsMissing : FindingId::kSomeGradientsNotReduced;
 }
 
-RankCause cause_of_buffers(const ReplicaDifference& first) noexcept {
-  if (!first.has_wrapper) {
-    return {"running statistics drift apart",
-            "nothing hands buffers out before the forward pass",
-            "use SyncBatchNorm, or broadcast the buffers of one rank before each step"};
-  }
-  return {"running statistics drift apart",
-          "buffers are not handed out before the forward pass",
-          "leave broadcast_buffers of DistributedDataParallel on, or use SyncBatchNorm"};
-}
-
-RankCause cause_of_rates(const ReplicaDifference& first) noexcept {
-  if (first.other_groups) {
-    return {"the optimizers have other parameter groups",
-            "the gradients are the same on all ranks",
-            "make the optimizer with the same parameter groups on every rank"};
-  }
-  if (first.step == 0) {
-    return {"learning rates differ",
-            "the gradients are the same on all ranks, and the rates differ from the first step "
-            "on",
-            "make the optimizer with the same lr on every rank"};
-  }
-  return {"learning rates differ",
-          "the gradients are the same on all ranks",
-          "step the scheduler on every rank alike, and load its state on all of them"};
-}
-
-RankCause cause_of_activations(const ReplicaDifference& first) noexcept {
-  constexpr std::string_view kName = "activations differ outside of tensor parallelism";
-  if (first.other_inputs) {
-    return {kName,
-            "these ranks work on parts of the same tensors, and read other data",
-            "give all ranks of a tensor parallel group the same batches: seed and shard the data "
-            "by the place along the data parallel axis alone"};
-  }
-  if (first.other_draws) {
-    return {kName,
-            "these ranks read the same data, and drew other numbers before it",
-            "seed the ranks of a tensor parallel group alike for what is outside of its parts, as "
-            "dropout, and by rank only for what each does to its own"};
-  }
-  return {kName,
-          "these ranks read the same data and drew the same numbers",
-          "look for what differs before it: weights that are not the same on all ranks of the "
-          "group, a sum that not all of them make, code under `if rank == 0`"};
-}
-
-RankCause cause_of_kind(const ReplicaDifference& first) noexcept {
+FindingId cause_id(const ReplicaDifference& first) {
   switch (first.kind) {
     case ReplicaKind::kEntryParameters:
-      if (first.step == 0) {
-        return {"initial weights not synchronised",
-                "the replicas do not begin with the same weights",
-                "broadcast parameters and buffers of rank 0 before the first step; "
-                "DistributedDataParallel does it unless init_sync=False"};
-      }
-      return {"weights written outside the optimizer",
-              "the step before left them equal, and they differ when the next forward pass begins",
-              "look for what writes parameters between two steps on one rank alone: loading a "
-              "checkpoint, clipping or averaging weights, code under `if rank == 0`"};
+      return first.step == 0 ? FindingId::kInitialWeightsDiffer
+                             : FindingId::kWeightsWrittenBetweenSteps;
     case ReplicaKind::kEntryBuffers:
-      return cause_of_buffers(first);
+      return FindingId::kStatisticsDrift;
     case ReplicaKind::kActivations:
-      return cause_of_activations(first);
+      return first.other_inputs  ? FindingId::kActivationsFromOtherData
+             : first.other_draws ? FindingId::kActivationsFromOtherDraws
+                                 : FindingId::kActivationsDiffer;
     case ReplicaKind::kClipping:
       return cause_of_clipping(first);
     case ReplicaKind::kLossScale:
-      if (first.names.empty() || !first.names.front().starts_with(core::kFoundInfPrefix)) {
-        return {"loss scales differ",
-                "the ranks skip the same steps",
-                "load the state of the scaler on every rank, and update it on all of them alike"};
-      }
-      return {"skipped steps differ",
-              "found_inf was not reduced: ranks whose gradients overflow skip the step, and the "
-              "others make it",
-              "let every rank know of an overflow on any: reduce gradients before unscale_(), or "
-              "found_inf itself where each rank holds a part of them (ShardedGradScaler)"};
+      return first.names.empty() || !first.names.front().starts_with(core::kFoundInfPrefix)
+                 ? FindingId::kLossScalesDiffer
+                 : FindingId::kOverflowNotReduced;
     case ReplicaKind::kGradients:
       return cause_of_gradients(first);
     case ReplicaKind::kLearningRates:
-      return cause_of_rates(first);
+      return first.other_groups ? FindingId::kParameterGroupsDiffer
+                                : FindingId::kLearningRatesDiffer;
     case ReplicaKind::kOptions:
-      return {
-          "options of the optimizers differ",
-          "the gradients are the same on all ranks",
-          "make the optimizer with the same options on every rank, and load its state on all of "
-          "them alike"};
+      return FindingId::kOptimizerOptionsDiffer;
     case ReplicaKind::kOptimizerState:
-      return {
-          "optimizer state differs",
-          "the gradients are the same on all ranks",
-          "load the optimizer's state on every rank when a run is resumed, and change it on none "
-          "alone"};
+      return FindingId::kOptimizerStateDiffers;
     case ReplicaKind::kParameters:
       break;
   }
-  return {
-      "weights written outside the optimizer",
-      "gradients, the numbers that the optimizer was told and its state are the same on all ranks",
-      "look for what writes parameters on one rank alone, and for other switches of its optimizer"};
+  return FindingId::kWeightsWritten;
 }
 
 }  // namespace
 
-RankCause cause_of(const ReplicaDifference& first) noexcept {
-  RankCause cause = cause_of_kind(first);
-  const bool is_of_step =
-      first.kind == ReplicaKind::kLearningRates || first.kind == ReplicaKind::kOptions ||
-      first.kind == ReplicaKind::kOptimizerState || first.kind == ReplicaKind::kParameters;
-  if (is_of_step && !first.knows_gradients) {
-    cause.evidence = "no gradient of this step could be held against another rank's";
-  }
+Finding cause_of(const ReplicaDifference& first) {
+  Finding cause{cause_id(first), Finding::Weight::kProof};
+  cause.where.rank = first.rank;
+  cause.where.step = first.step;
+  cause.where.op = first.op;
+  if (!first.names.empty()) cause.where.tensor = first.names.front();
+  cause.with("names", first.names).with("odd_ranks", first.odd);
+  cause.with("wrapper", first.has_wrapper).with("gradients", first.knows_gradients);
+  if (first.kind == ReplicaKind::kLearningRates) cause.with("from_the_start", first.step == 0);
   return cause;
 }
 
@@ -1356,11 +1060,11 @@ core::ExitCode exit_code_of(const RanksReport& report) noexcept {
   const bool damaged = std::ranges::any_of(report.ranks, [](const RankState& state) {
     return !state.is_read() || !state.last_operator.empty();
   });
-  const bool proven = std::ranges::any_of(report.findings, [](const RankFinding& finding) {
-    return finding.weight == RankFinding::Weight::kProof;
+  const bool proven = std::ranges::any_of(report.findings, [](const Finding& finding) {
+    return finding.weight == Finding::Weight::kProof;
   });
   if (damaged) return core::ExitCode::kDumpUnusable;
-  if (!report.why_not.empty() && report.leading() == nullptr && !proven) {
+  if (report.why_not && report.leading() == nullptr && !proven) {
     return core::ExitCode::kNotComparable;
   }
   if (report.leading() != nullptr || proven) return core::ExitCode::kDivergence;

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "comparators/report/finding.h"
 #include "core/error.h"
 #include "core/trace/dump.h"
 #include "core/trace/run_manifest.h"
@@ -51,14 +52,6 @@ struct RankRange {
   }
 };
 
-/// Ranks, sorted, each once.
-using RankList = std::vector<std::uint32_t>;
-
-/// `0, 2`; more than two in a row as `4-7`, and of many such rows the first.
-std::string list_of_ranks(const RankList& ranks);
-/// `rank 1`, `ranks 0, 2`.
-std::string text_of_ranks(const RankList& ranks);
-
 /// A recording of one rank.
 struct RankRecording {
   std::uint32_t rank = 0;
@@ -84,11 +77,19 @@ struct RankNumber {
   double value = 0;
 };
 
+/// A call on one rank.
+struct RankCall {
+  std::string call;  ///< `aten::mul_ (train.py:7)`
+  std::uint32_t rank = 0;
+};
+
 /// What some ranks alone did to gradients behind their reduction.
 struct BehindReduction {
-  std::string what;  ///< `aten::mul_ (train.py:7) on rank 1 alone`
+  std::string call;  ///< `aten::mul_ (train.py:7)`; empty where it is not known
   std::uint32_t rank = 0;
   std::uint64_t op = 0;  ///< op index there
+  /// What another rank called in its place; the same call where it gave something else there.
+  std::optional<RankCall> other;
   bool by_norm = false;  ///< it is a factor that was made of a norm
   bool reduced = true;   ///< a collective gave all ranks the same; else their backward passes did
 };
@@ -142,14 +143,6 @@ struct ReplicaTally {
   std::optional<ReplicaDifference> first;
 };
 
-/// Something that is wrong although nothing that must be equal differs, or looks like it.
-struct RankFinding {
-  enum class Weight { kProof, kSuspicion, kNote };
-  Weight weight = Weight::kSuspicion;
-  std::string what;
-  std::string advice;
-};
-
 struct RanksReport {
   std::uint32_t expected = 0;  ///< ranks that ran, as they say themselves
   std::vector<RankState> ranks;
@@ -170,11 +163,11 @@ struct RanksReport {
   std::uint64_t norms = 0;
   std::uint64_t open_norms = 0;
   std::string why_open;  ///< the first of them
-  /// Why the ranks cannot be held against each other, though they were read; empty = they can.
-  std::string why_not;
-  std::string mend;         ///< of that
+  /// Why the ranks cannot be held against each other, though they were read; null = they can.
+  std::optional<Finding> why_not;
   bool is_unnamed = false;  ///< no rank says of which run it is
-  std::vector<RankFinding> findings;
+  /// Something that is wrong although nothing that must be equal differs, or looks like it.
+  std::vector<Finding> findings;
 
   /// The earliest of all kinds; null where all is equal. Running statistics that drift change no
   /// gradient that ranks reduce, and so lead nothing but activations.
@@ -188,13 +181,8 @@ struct RanksReport {
   }
 };
 
-/// What made them differ, and what to do about it: by what differs first.
-struct RankCause {
-  std::string_view name;
-  std::string_view evidence;
-  std::string_view advice;
-};
-RankCause cause_of(const ReplicaDifference& first) noexcept;
+/// What made them differ, by what differs first.
+Finding cause_of(const ReplicaDifference& first);
 
 /// Opens a recording. @throws core::Error as store::open_dump()
 using OpenRank = std::function<std::unique_ptr<core::DumpSource>(const std::string&)>;

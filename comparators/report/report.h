@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "comparators/report/finding.h"
 #include "configs/spec/compare_spec.h"
 #include "core/digest/digest.h"
 #include "core/tensor/content.h"
@@ -947,6 +948,8 @@ struct Report {
   std::uint64_t final_values = 0;  ///< operators whose values no later one reads, differing or not
   Growth growth;
   std::vector<std::string> warnings;
+  /// What one of the recordings shows by itself.
+  std::vector<Finding> findings;
   /// Those of the warnings that say how many outputs hold NaN or infinity, and where that began:
   /// every verdict carries them, in every format.
   std::vector<std::string> non_finite;

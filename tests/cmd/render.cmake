@@ -16,6 +16,7 @@ repro_check_test(
   render_json_test.cpp
   render_text_test.cpp
   report_reader_test.cpp
+  words_test.cpp
   LINK
   repro_check_render_reports
   repro_check_fmt
@@ -26,7 +27,8 @@ repro_check_test(
 target_compile_options(cmd_render_test PRIVATE ${REPRO_CHECK_FALSE_ALARMS})
 target_compile_definitions(
   cmd_render_test
-  PRIVATE REPRO_CHECK_RENDER_FIXTURES="${PROJECT_SOURCE_DIR}/tests/fixtures/render")
+  PRIVATE REPRO_CHECK_RENDER_FIXTURES="${PROJECT_SOURCE_DIR}/tests/fixtures/render"
+          REPRO_CHECK_DOCS="${PROJECT_SOURCE_DIR}/docs")
 
 add_executable(repro_check_render_samples render_samples.cpp)
 target_link_libraries(repro_check_render_samples PRIVATE repro_check_render_reports

@@ -8,7 +8,7 @@
 #include <set>
 #include <sstream>
 
-#include "cmd/render/ci/findings.h"
+#include "cmd/render/ci/alerts.h"
 #include "cmd/render/render.h"
 #include "cmd/render/text.h"
 #include "comparators/compare.h"
@@ -105,13 +105,13 @@ TEST_CASE("a document is the same twice, whatever the verbosity") {
   }
 }
 
-TEST_CASE("findings are empty on a pass and hold a cause otherwise") {
+TEST_CASE("alerts are empty on a pass and hold a cause otherwise") {
   for (const Report& report : every_report()) {
-    const std::vector<Finding> findings = findings_of(report, nullptr);
+    const std::vector<Alert> alerts = alerts_of(report, nullptr);
     if (comparators::exit_code_of(report) == core::ExitCode::kReproducible) {
-      CHECK(findings.empty());
+      CHECK(alerts.empty());
     } else {
-      CHECK(std::ranges::any_of(findings, [](const Finding& each) { return !each.consequence; }));
+      CHECK(std::ranges::any_of(alerts, [](const Alert& each) { return !each.consequence; }));
     }
   }
 }
@@ -130,15 +130,15 @@ TEST_CASE(
       report.first_divergence->relation = relation;
       report.first_divergence->cause.kind = cause;
       report.divergences_total = 1;
-      const std::vector<Finding> findings = findings_of(report, nullptr);
-      REQUIRE(findings.size() == 1);
-      CHECK(findings.front().rule == RuleId::kInherited);
-      CHECK_FALSE(findings.front().consequence);
-      CHECK(findings.front().message.find("origin") == std::string::npos);
+      const std::vector<Alert> alerts = alerts_of(report, nullptr);
+      REQUIRE(alerts.size() == 1);
+      CHECK(alerts.front().rule == RuleId::kInherited);
+      CHECK_FALSE(alerts.front().consequence);
+      CHECK(alerts.front().message.find("origin") == std::string::npos);
       report.first_divergence->producers = {7};
       report.divergences.push_back(*report.first_divergence);
       report.first_divergence->producers.clear();
-      CHECK(findings_of(report, nullptr).back().consequence);
+      CHECK(alerts_of(report, nullptr).back().consequence);
     }
   }
 }
@@ -147,9 +147,9 @@ TEST_CASE("a stale or missing baseline has a rule of its own") {
   for (const Status status : {Status::kStaleBaseline, Status::kNoBaseline}) {
     Report report = tests::base(status, comparators::DivergenceKind::kNone);
     report.reasons = {"it is about something else"};
-    const std::vector<Finding> findings = findings_of(report, nullptr);
-    REQUIRE(findings.size() == 1);
-    CHECK(findings.front().rule == RuleId::kStaleBaseline);
+    const std::vector<Alert> alerts = alerts_of(report, nullptr);
+    REQUIRE(alerts.size() == 1);
+    CHECK(alerts.front().rule == RuleId::kStaleBaseline);
     CHECK(render_junit({&report, 1}, bert()).find("type=\"repro_check.stale_baseline\"") !=
           std::string::npos);
   }

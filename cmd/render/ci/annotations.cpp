@@ -5,7 +5,7 @@
 #include <set>
 #include <span>
 
-#include "cmd/render/ci/findings.h"
+#include "cmd/render/ci/alerts.h"
 #include "cmd/render/json/json_form.h"
 #include "cmd/render/render.h"
 #include "cmd/render/text.h"
@@ -39,18 +39,18 @@ std::string place_properties(const SourcePlace& place) {
   return fmt::format("file={},line={},", annotation_property(place.file), place.line);
 }
 
-std::string annotation(const Finding& finding, const CiReport& view) {
-  std::string text = finding.message;
-  if (finding.op != nullptr) {
-    const core::OpRecord& record = shown_record(*finding.op);
-    if (finding.subject == Subject::kOperator) text = operator_text(record) + " " + text;
+std::string annotation(const Alert& alert, const CiReport& view) {
+  std::string text = alert.message;
+  if (alert.op != nullptr) {
+    const core::OpRecord& record = shown_record(*alert.op);
+    if (alert.subject == Subject::kOperator) text = operator_text(record) + " " + text;
     const std::string where = core::place_of(record.site.get());
     if (!where.empty()) text += "\n" + where;
   }
-  if (!finding.detail.empty()) text += "\n" + finding.detail;
-  return command(finding.is_excused() ? "notice" : "error",
-                 place_properties(view.place_of(finding)),
-                 std::string(rule(finding.rule).title),
+  if (!alert.detail.empty()) text += "\n" + alert.detail;
+  return command(alert.is_excused() ? "notice" : "error",
+                 place_properties(view.place_of(alert)),
+                 std::string(rule(alert.rule).title),
                  text);
 }
 
@@ -58,26 +58,23 @@ constexpr std::size_t kMostIssues = 1000;
 constexpr std::size_t kMostDescription = 1024;
 
 /// Without an op index or a line, so that GitLab knows the issue again when code has moved.
-std::string fingerprint(const Finding& finding, const SourcePlace& place) {
-  std::string text = fmt::format("{}|{}", rule(finding.rule).id, static_cast<int>(finding.subject));
-  if (finding.subject == Subject::kExpected && finding.entry != nullptr) {
-    text += "|" + finding.entry->match;
-  } else if (finding.op == nullptr) {
-    text += fmt::format("|{}", finding.run);
+std::string fingerprint(const Alert& alert, const SourcePlace& place) {
+  std::string text = fmt::format("{}|{}", rule(alert.rule).id, static_cast<int>(alert.subject));
+  if (alert.subject == Subject::kExpected && alert.entry != nullptr) {
+    text += "|" + alert.entry->match;
+  } else if (alert.op == nullptr) {
+    text += fmt::format("|{}", alert.run);
   } else {
-    const core::OpRecord& record = shown_record(*finding.op);
-    text += fmt::format("|{}|{}|{}|{}",
-                        operator_text(record),
-                        module_of(record),
-                        finding.op->occurrence,
-                        place.file);
+    const core::OpRecord& record = shown_record(*alert.op);
+    text += fmt::format(
+        "|{}|{}|{}|{}", operator_text(record), module_of(record), alert.op->occurrence, place.file);
   }
   return core::to_hex(core::digest_bytes(text));
 }
 
-std::string description(const Finding& finding) {
-  if (finding.subject != Subject::kOperator) return finding.message;
-  return operator_in_module(*finding.op) + ": " + finding.message;
+std::string description(const Alert& alert) {
+  if (alert.subject != Subject::kOperator) return alert.message;
+  return operator_in_module(*alert.op) + ": " + alert.message;
 }
 
 }  // namespace
@@ -92,15 +89,15 @@ std::string render_github(std::span<const Report> reports, const DocumentOptions
     if (comparators::exit_code_of(report) == core::ExitCode::kReproducible) {
       out += command("notice", "", "passed", verdict_line(report).raw());
     }
-    for (const Finding& finding : view.findings) {
-      std::size_t& shown = finding.is_excused() ? notices : errors;
-      const std::size_t most = finding.is_excused() ? kMostNotices : kMostErrors;
-      if (finding.consequence || shown == most) {
-        if (!finding.is_excused()) ++left;
+    for (const Alert& alert : view.alerts) {
+      std::size_t& shown = alert.is_excused() ? notices : errors;
+      const std::size_t most = alert.is_excused() ? kMostNotices : kMostErrors;
+      if (alert.consequence || shown == most) {
+        if (!alert.is_excused()) ++left;
         continue;
       }
       ++shown;
-      out += annotation(finding, view);
+      out += annotation(alert, view);
     }
     for (const std::string& note : report.non_finite) {
       out += command("warning", "", "NaN or infinity", note);
@@ -122,17 +119,17 @@ std::string render_codequality(std::span<const Report> reports, const DocumentOp
   Json out = Json::array();
   std::set<std::string> known;
   for (const CiReport& view : ci_reports(reports, options)) {
-    for (const Finding& finding : view.findings) {
-      if (finding.consequence || finding.is_excused() || out.size() == kMostIssues) continue;
-      const SourcePlace place = view.place_of(finding);
-      const std::string print = fingerprint(finding, place);
+    for (const Alert& alert : view.alerts) {
+      if (alert.consequence || alert.is_excused() || out.size() == kMostIssues) continue;
+      const SourcePlace place = view.place_of(alert);
+      const std::string print = fingerprint(alert, place);
       // Several candidates may show the same; GitLab takes equal fingerprints for one issue.
       if (!known.insert(print).second) continue;
       out.push_back(
-          {{"description", shorten_bytes(escape_lines(description(finding)), kMostDescription)},
-           {"check_name", rule(finding.rule).id},
+          {{"description", shorten_bytes(escape_lines(description(alert)), kMostDescription)},
+           {"check_name", rule(alert.rule).id},
            {"fingerprint", print},
-           {"severity", is_trouble(finding.rule) ? "blocker" : "major"},
+           {"severity", is_trouble(alert.rule) ? "blocker" : "major"},
            {"location", {{"path", escape_name(place.file)}, {"lines", {{"begin", place.line}}}}}});
     }
   }

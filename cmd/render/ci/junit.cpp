@@ -7,7 +7,7 @@
 #include <set>
 #include <utility>
 
-#include "cmd/render/ci/findings.h"
+#include "cmd/render/ci/alerts.h"
 #include "cmd/render/render.h"
 #include "cmd/render/text.h"
 #include "cmd/render/words.h"
@@ -40,15 +40,15 @@ struct Case {
   std::string outcome = {};  ///< element of a case that did not pass, as it is written
 };
 
-/// A case of a finding's own, or one that is always there.
+/// A case of a alert's own, or one that is always there.
 class Suite {
  public:
   explicit Suite(const CiReport& view)
-      : view_(view), report_(view.report), gate_(view.gate), findings_(view.findings) {
+      : view_(view), report_(view.report), gate_(view.gate), alerts_(view.alerts) {
     add_standing_cases();
     choose_operators();
     add_modules();
-    for (const Finding* finding : chosen_) add_operator(*finding);
+    for (const Alert* alert : chosen_) add_operator(*alert);
   }
 
   /// Cases with such an element; all of them for none.
@@ -101,7 +101,7 @@ class Suite {
     add("operators_not_fine", fmt::to_string(report_.divergences_total));
     add("operators_listed", fmt::to_string(chosen_.size()));
     if (gate_ != nullptr) {
-      add("expected", fmt::to_string(std::ranges::count_if(findings_, &Finding::is_excused)));
+      add("expected", fmt::to_string(std::ranges::count_if(alerts_, &Alert::is_excused)));
     }
     return out + "</properties>\n";
   }
@@ -121,17 +121,17 @@ class Suite {
   }
 
   /// GitLab shows the text alone and Jenkins the message first, so it is in both.
-  [[nodiscard]] std::string outcome_of(const Finding& finding) const {
-    const std::string message = shorten_bytes(escape_name(finding.message), kMostFailure);
-    if (finding.consequence) return skipped(since_text());
-    if (finding.is_excused()) {
-      const std::string why = finding.entry == nullptr ? "" : ": " + entry_text(*finding.entry);
+  [[nodiscard]] std::string outcome_of(const Alert& alert) const {
+    const std::string message = shorten_bytes(escape_name(alert.message), kMostFailure);
+    if (alert.consequence) return skipped(since_text());
+    if (alert.is_excused()) {
+      const std::string why = alert.entry == nullptr ? "" : ": " + entry_text(*alert.entry);
       return skipped(shorten_bytes(message + why, kMostFailure));
     }
-    const Rule& why = rule(finding.rule);
-    const std::string text = message + "\n" + finding.detail + "\n" + std::string(why.help);
+    const Rule& why = rule(alert.rule);
+    const std::string text = message + "\n" + alert.detail + "\n" + std::string(why.help);
     return fmt::format("<{0}{1}{2}>{3}</{0}>",
-                       is_trouble(finding.rule) ? "error" : "failure",
+                       is_trouble(alert.rule) ? "error" : "failure",
                        attribute("type", fmt::format("repro_check.{}", why.junit_type)),
                        attribute("message", message),
                        limited_text(text));
@@ -153,27 +153,27 @@ class Suite {
   }
 
   [[nodiscard]] std::string since_text() const {
-    for (const Finding& finding : findings_) {
-      if (finding.consequence || finding.is_excused()) continue;
-      if (finding.subject != Subject::kOperator) return "not judged: " + finding.message;
-      return "not judged: inputs differ since " + operator_in_module(*finding.op);
+    for (const Alert& alert : alerts_) {
+      if (alert.consequence || alert.is_excused()) continue;
+      if (alert.subject != Subject::kOperator) return "not judged: " + alert.message;
+      return "not judged: inputs differ since " + operator_in_module(*alert.op);
     }
     return "not judged";
   }
 
   void add_standing(const std::string& name, Subject subject, std::size_t run = 0) {
     Case each{.classname = classname(""), .name = name};
-    for (const Finding& finding : findings_) {
+    for (const Alert& alert : alerts_) {
       // The first of a subject; more than one are of one kind.
-      if (finding.subject != subject || finding.run != run) continue;
-      each.outcome = outcome_of(finding);
+      if (alert.subject != subject || alert.run != run) continue;
+      each.outcome = outcome_of(alert);
       break;
     }
     push(std::move(each));
   }
 
   [[nodiscard]] bool has(Subject subject) const {
-    return std::ranges::find(findings_, subject, &Finding::subject) != findings_.end();
+    return std::ranges::find(alerts_, subject, &Alert::subject) != alerts_.end();
   }
 
   void add_standing_cases() {
@@ -184,10 +184,10 @@ class Suite {
     if (report_.repeat || has(Subject::kRepeat)) add_standing("repeat", Subject::kRepeat);
     if (has(Subject::kGrowth)) add_standing("growth", Subject::kGrowth);
     if (gate_ != nullptr || has(Subject::kBaseline)) add_baseline();
-    for (const Finding& finding : findings_) {
-      if (finding.subject != Subject::kExpected) continue;
-      const std::string what = finding.entry == nullptr ? "" : " " + finding.entry->match;
-      push({classname(""), "expected" + what, "0.000", place_text(finding), outcome_of(finding)});
+    for (const Alert& alert : alerts_) {
+      if (alert.subject != Subject::kExpected) continue;
+      const std::string what = alert.entry == nullptr ? "" : " " + alert.entry->match;
+      push({classname(""), "expected" + what, "0.000", place_text(alert), outcome_of(alert)});
     }
     for (std::size_t i = 0; i < report_.runs.size(); ++i) {
       add_standing("run " + report_.runs[i].name, Subject::kRun, i);
@@ -210,28 +210,28 @@ class Suite {
     if (!is_asked) {
       each.outcome = skipped("not asked");
     } else if (differs) {
-      const auto is_cause = [](const Finding& finding) {
-        return !finding.consequence && !finding.is_excused() && !is_trouble(finding.rule);
+      const auto is_cause = [](const Alert& alert) {
+        return !alert.consequence && !alert.is_excused() && !is_trouble(alert.rule);
       };
-      const auto cause = std::ranges::find_if(findings_, is_cause);
-      Finding told;
-      if (cause != findings_.end()) told.rule = cause->rule;
+      const auto cause = std::ranges::find_if(alerts_, is_cause);
+      Alert told;
+      if (cause != alerts_.end()) told.rule = cause->rule;
       told.message = verdict_line(report_).raw();
       each.outcome = outcome_of(told);
     }
     push(std::move(each));
   }
 
-  [[nodiscard]] std::string place_text(const Finding& finding) const {
-    const SourcePlace place = view_.place_of(finding);
+  [[nodiscard]] std::string place_text(const Alert& alert) const {
+    const SourcePlace place = view_.place_of(alert);
     if (!place.is_call || view_.options.strict_junit) return {};
     return attribute("file", place.file) + fmt::format(" line=\"{}\"", place.line);
   }
 
   void add_modules() {
     std::set<std::string> listed;
-    for (const Finding* finding : chosen_) {
-      if (!finding->is_excused()) listed.insert(module_of(*finding));
+    for (const Alert* alert : chosen_) {
+      if (!alert->is_excused()) listed.insert(module_of(*alert));
     }
     std::size_t left = kMostModules;
     for (const comparators::ModuleTally& module : report_.modules) {
@@ -251,30 +251,30 @@ class Suite {
     }
   }
 
-  static std::string module_of(const Finding& finding) {
-    return std::string(comparators::module_of(shown_record(*finding.op)));
+  static std::string module_of(const Alert& alert) {
+    return std::string(comparators::module_of(shown_record(*alert.op)));
   }
 
   /// Causes, what is excused, and what follows from causes, as far as there is room.
   void choose_operators() {
-    const auto rank = [](const Finding* finding) {
-      return finding->consequence ? 2 : finding->is_excused() ? 1 : 0;
+    const auto rank = [](const Alert* alert) {
+      return alert->consequence ? 2 : alert->is_excused() ? 1 : 0;
     };
-    for (const Finding& finding : findings_) {
-      if (finding.subject == Subject::kOperator) chosen_.push_back(&finding);
+    for (const Alert& alert : alerts_) {
+      if (alert.subject == Subject::kOperator) chosen_.push_back(&alert);
     }
     std::ranges::stable_sort(chosen_, {}, rank);
     chosen_.resize(std::min(chosen_.size(), kMostOperators));
   }
 
-  void add_operator(const Finding& finding) {
-    const OpDivergence& op = *finding.op;
+  void add_operator(const Alert& alert) {
+    const OpDivergence& op = *alert.op;
     const core::OpRecord& record = shown_record(op);
-    push({classname(module_of(finding)),
+    push({classname(module_of(alert)),
           case_name(op),
           time_text(static_cast<double>(record.wall_ns) * 1e-9),
-          place_text(finding),
-          outcome_of(finding)});
+          place_text(alert),
+          outcome_of(alert)});
   }
 
   /// `aten::addmm.default#0 forward`: nothing in it moves when an operator is put in front.
@@ -296,8 +296,8 @@ class Suite {
   const CiReport& view_;
   const Report& report_;
   const GateOutcome* gate_;
-  const std::vector<Finding>& findings_;
-  std::vector<const Finding*> chosen_;  ///< operators that have a case
+  const std::vector<Alert>& alerts_;
+  std::vector<const Alert*> chosen_;  ///< operators that have a case
   std::vector<Case> cases_;
   std::set<std::pair<std::string, std::string>> names_;
 };

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "cmd/render/ci/findings.h"
+#include "cmd/render/ci/alerts.h"
 #include "cmd/render/render.h"
 #include "cmd/render/text.h"
 #include "cmd/render/words.h"
@@ -66,16 +66,16 @@ std::string operator_table(const CiReport& view) {
   std::vector<std::vector<std::string>> rows;
   std::uint64_t total = 0;
   for (const bool consequence : {false, true}) {
-    for (const Finding& finding : view.findings) {
-      const bool is_row = finding.subject == Subject::kOperator && !finding.is_excused();
-      if (!is_row || finding.consequence != consequence || ++total > kMostRows) continue;
-      const core::OpRecord& record = shown_record(*finding.op);
-      const SourcePlace place = view.place_of(finding);
-      rows.push_back({fmt::format("{}{}", index_owner(*finding.op), shown_index(*finding.op)),
+    for (const Alert& alert : view.alerts) {
+      const bool is_row = alert.subject == Subject::kOperator && !alert.is_excused();
+      if (!is_row || alert.consequence != consequence || ++total > kMostRows) continue;
+      const core::OpRecord& record = shown_record(*alert.op);
+      const SourcePlace place = view.place_of(alert);
+      rows.push_back({fmt::format("{}{}", index_owner(*alert.op), shown_index(*alert.op)),
                       cell(operator_text(record)),
                       cell(module_of(record)),
                       cell(place.is_call ? fmt::format("{}:{}", place.file, place.line) : ""),
-                      cell(finding.message)});
+                      cell(alert.message)});
     }
   }
   if (rows.empty()) return {};

@@ -8,7 +8,7 @@
 #include <tuple>
 #include <utility>
 
-#include "cmd/render/ci/findings.h"
+#include "cmd/render/ci/alerts.h"
 #include "cmd/render/json/json_form.h"
 #include "cmd/render/render.h"
 #include "cmd/render/text.h"
@@ -50,9 +50,9 @@ Json json_rule_list() {
 
 /// The results of one operator at one line, in however many modules.
 struct Group {
-  const Finding* first = nullptr;
+  const Alert* first = nullptr;
   SourcePlace place;
-  std::string subject;  ///< operator, or what the finding is about
+  std::string subject;  ///< operator, or what the alert is about
   std::string module_class;
   std::vector<std::string> modules;  ///< the first few of them
   std::size_t count = 0;
@@ -80,15 +80,15 @@ Json notifications(const CiReport& view) {
   for (const std::string& note : view.report.non_finite) {
     out.push_back(Json{{"level", "warning"}, {"message", text_object(note)}});
   }
-  for (const Finding& finding : view.findings) {
-    if (is_judged(view) || !is_trouble(finding.rule)) continue;
-    std::string text = finding.message;
-    if (!finding.detail.empty()) text += "\n" + finding.detail;
+  for (const Alert& alert : view.alerts) {
+    if (is_judged(view) || !is_trouble(alert.rule)) continue;
+    std::string text = alert.message;
+    if (!alert.detail.empty()) text += "\n" + alert.detail;
     Json item{{"level", "error"},
               {"message", text_object(text)},
               {"associatedRule",
-               {{"id", rule(finding.rule).id}, {"index", static_cast<std::size_t>(finding.rule)}}}};
-    const SourcePlace place = view.place_of(finding);
+               {{"id", rule(alert.rule).id}, {"index", static_cast<std::size_t>(alert.rule)}}}};
+    const SourcePlace place = view.place_of(alert);
     if (place.is_file) item["locations"] = Json::array({json_location(place)});
     out.push_back(std::move(item));
   }
@@ -113,10 +113,10 @@ std::string full_name(const OpDivergence& op) {
   return record.op == nullptr ? operator_text(record) : record.op->full_name();
 }
 
-std::string subject_text(const Finding& finding) {
-  if (finding.subject == Subject::kOperator) return full_name(*finding.op);
-  if (finding.entry != nullptr) return finding.entry->match;
-  return std::string(core::word_at(kSubjects, static_cast<std::size_t>(finding.subject)));
+std::string subject_text(const Alert& alert) {
+  if (alert.subject == Subject::kOperator) return full_name(*alert.op);
+  if (alert.entry != nullptr) return alert.entry->match;
+  return std::string(core::word_at(kSubjects, static_cast<std::size_t>(alert.subject)));
 }
 
 /// One a rule, operator and line, causes only: what follows from them would bury them.
@@ -124,16 +124,16 @@ std::vector<Group> groups(const CiReport& view) {
   constexpr std::size_t kNamedModules = 5;
   std::vector<Group> out;
   std::map<std::tuple<RuleId, std::string, std::string, std::uint32_t>, std::size_t> known;
-  for (const Finding& finding : view.findings) {
-    if (finding.consequence) continue;
-    const core::CallSite* site = site_of(finding, view.report);
-    SourcePlace place = view.place_of(finding);
-    std::string subject = subject_text(finding);
+  for (const Alert& alert : view.alerts) {
+    if (alert.consequence) continue;
+    const core::CallSite* site = site_of(alert, view.report);
+    SourcePlace place = view.place_of(alert);
+    std::string subject = subject_text(alert);
     const auto [found, is_new] =
-        known.try_emplace({finding.rule, subject, place.file, place.line}, out.size());
+        known.try_emplace({alert.rule, subject, place.file, place.line}, out.size());
     if (is_new) {
       Group& group = out.emplace_back();
-      group.first = &finding;
+      group.first = &alert;
       group.place = std::move(place);
       group.subject = std::move(subject);
       if (site != nullptr) {
@@ -151,17 +151,17 @@ std::vector<Group> groups(const CiReport& view) {
 }
 
 std::string message_of(const Group& group) {
-  const Finding& finding = *group.first;
-  std::string text = finding.subject == Subject::kOperator
-                         ? fmt::format("{}: {}", group.subject, finding.message)
-                         : finding.message;
+  const Alert& alert = *group.first;
+  std::string text = alert.subject == Subject::kOperator
+                         ? fmt::format("{}: {}", group.subject, alert.message)
+                         : alert.message;
   const std::string& module = group.modules.empty() ? "" : group.modules.front();
-  if (finding.op != nullptr && !module.empty()) text += ", " + module;
+  if (alert.op != nullptr && !module.empty()) text += ", " + module;
   if (group.count > 1) {
     text += fmt::format(" and {} more calls of this line", group.count - 1);
   }
   text += ".";
-  return finding.detail.empty() ? text : text + "\n" + finding.detail;
+  return alert.detail.empty() ? text : text + "\n" + alert.detail;
 }
 
 Json result(const Group& group, const std::string& print, std::size_t n) {

@@ -17,6 +17,7 @@
 #include "cmd/render/render.h"
 #include "cmd/render/text.h"
 #include "cmd/render/words.h"
+#include "cmd/words/finding_words.h"
 #include "comparators/compare.h"
 #include "core/trace/run_manifest.h"
 
@@ -200,9 +201,10 @@ std::string full_text(const Report& report, const RenderOptions& options) {
 }
 
 std::string warnings(const Report& report) {
-  std::vector<std::string> listed = report.warnings;
+  std::vector<std::string> listed = warnings_of(report);
+  const std::size_t total = listed.size();
   listed.resize(std::min(listed.size(), kMostWarnings));
-  const std::size_t left = report.warnings.size() - listed.size();
+  const std::size_t left = total - listed.size();
   if (left > 0) {
     listed.push_back("... and " + format_count(left) + " more: the JSON report holds them");
   }
@@ -302,6 +304,7 @@ std::string data_elements(std::span<const Report> reports, const RenderOptions& 
     whole.erase("timing");
     whole.erase("missing");
     whole.erase("warnings");
+    whole.erase("findings");
     Json items = std::move(whole["divergences"]["items"]);
     whole["divergences"].erase("items");
     while (items.size() > kDescribedOperators) items.erase(items.size() - 1);

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "cmd/render/words.h"
+#include "cmd/words/finding_words.h"
 #include "comparators/compare.h"
 #include "comparators/measure/policy.h"
 #include "core/error.h"
@@ -863,7 +864,8 @@ void describe_report(auto f,
     f("expected", gate->expected);
     if (const auto part = f.part("gate", true)) describe_gate(*part, *gate);
   }
-  f MEMBER(warnings) SOMETIMES(non_finite).at("timing") NAMED("compare_seconds", seconds);
+  f MEMBER(findings) MEMBER(warnings) SOMETIMES(non_finite)
+      .at("timing") NAMED("compare_seconds", seconds);
   if constexpr (f.kReads) {
     it.policy_kind = comparators::described_policy(it.policy);
   }
@@ -920,7 +922,7 @@ std::string jsonl_fine_op(const OpDivergence& op, comparators::OpState state) {
 
 std::string jsonl_end(const Report& report, std::uint64_t shown) {
   std::string text;
-  for (const std::string& warning : report.warnings) {
+  for (const std::string& warning : warnings_of(report)) {
     text += line(Json{{"type", "warning"}, {"text", json_text(warning)}});
   }
   Json out{{"type", "verdict"}};

@@ -13,7 +13,7 @@
 
 namespace repro_check::cmd {
 
-inline constexpr const char* kReportVersion = "1.6";
+inline constexpr const char* kReportVersion = "2.0";
 
 /// The object that render_json() writes, for documents that hold it.
 Json json_report(const Report& report, const RenderOptions& options);

@@ -24,15 +24,38 @@ bool is_absent(const Json& value) {
   return value.is_null() || value == false || value == "" || (value.is_array() && value.empty());
 }
 
+enum class Names { kEscaped, kAsTheyAre };
+
+std::string value_text(const Json& value, std::string_view unit, Names names);
+
+/// `a, b, c and 2 more`.
+std::string few_text(const Json& list, Names names) {
+  constexpr std::size_t kShown = 3;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(list.size(), kShown); ++i) {
+    text += fmt::format("{}{}", i == 0 ? "" : ", ", value_text(list[i], "", names));
+  }
+  if (list.size() > kShown) text += fmt::format(" and {} more", list.size() - kShown);
+  return text;
+}
+
 /// @param unit  as say() has them
-std::string value_text(const Json& value, std::string_view unit) {
+std::string value_text(const Json& value, std::string_view unit, Names names) {
   if (value.is_null()) return {};
   if (unit == "ulp") {
     std::uint64_t ulp = 0;
     describe(JsonReader(value), ulp);
     return format_ulp(ulp);
   }
-  if (value.is_string()) return escape_name(value.get_ref<const std::string&>());
+  if (value.is_string()) {
+    const auto& text = value.get_ref<const std::string&>();
+    return names == Names::kEscaped ? escape_name(text) : text;
+  }
+  if (unit == "few") return few_text(value, names);
+  if (unit == "exact") return fmt::format("{:.9g}", value.get<double>());
+  if (unit.starts_with('*')) {
+    return comparators::numbered(unit.substr(1), value.get<std::vector<std::uint32_t>>());
+  }
   if (unit == "number" && !value.is_number_integer()) return format_error(value.get<double>());
   if (unit == "number") return value.dump();
   if (unit == "seconds") return format_seconds(value.get<double>());
@@ -43,12 +66,12 @@ std::string value_text(const Json& value, std::string_view unit) {
   }
   if (!value.is_array()) return value.dump();
   const std::string text =
-      joined(value, ", ", [](const Json& item) { return value_text(item, ""); });
+      joined(value, ", ", [&](const Json& item) { return value_text(item, "", names); });
   return !value.empty() && value.front().is_string() ? text : "[" + text + "]";
 }
 
 /// @param whole  turns false where something is asked for that is not there
-std::string said(std::string_view text, const Json& model, bool& whole) {
+std::string said(std::string_view text, const Json& model, Names names, bool& whole) {
   std::string out;
   for (std::size_t begin = text.find_first_of("{["); begin != std::string_view::npos;
        begin = text.find_first_of("{[")) {
@@ -59,8 +82,12 @@ std::string said(std::string_view text, const Json& model, bool& whole) {
     text.remove_prefix(end + 1);
     if (optional) {
       bool all = true;
-      const std::string part = said(inside, model, all);
+      const std::string part = said(inside, model, names, all);
       if (all) out += part;
+      continue;
+    }
+    if (inside.starts_with('?') || inside.starts_with('!')) {
+      whole = whole && is_absent(member(model, inside.substr(1))) == (inside.front() == '!');
       continue;
     }
     const std::size_t colon = std::min(inside.find(':'), inside.size());
@@ -69,7 +96,7 @@ std::string said(std::string_view text, const Json& model, bool& whole) {
     const bool is_of_none = unit.ends_with('+') && value == 0;
     if (unit.ends_with('+')) unit.remove_suffix(1);
     whole = whole && !is_absent(value) && !is_of_none;
-    out += value_text(value, unit);
+    out += value_text(value, unit, names);
   }
   return out.append(text);
 }
@@ -103,7 +130,12 @@ Json cleaned(Json json) {
 
 std::string say(std::string_view text, const Json& model) {
   bool whole = true;
-  return said(text, model, whole);
+  return said(text, model, Names::kEscaped, whole);
+}
+
+std::string say_unescaped(std::string_view text, const Json& model) {
+  bool whole = true;
+  return said(text, model, Names::kAsTheyAre, whole);
 }
 
 std::string say_lines(std::span<const ViewLine> lines, const Json& model, std::size_t indent) {

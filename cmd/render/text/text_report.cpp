@@ -21,6 +21,7 @@
 #include "cmd/render/render.h"
 #include "cmd/render/text.h"
 #include "cmd/render/words.h"
+#include "cmd/words/finding_words.h"
 #include "comparators/report/report.h"
 #include "core/text/text.h"
 #include "core/trace/run_manifest.h"
@@ -714,10 +715,11 @@ void add_given(Page& page, const Report& report, const Detail& detail) {
 }
 
 void add_warnings(Page& page, const Report& report, const Detail& detail) {
-  const std::size_t total = report.warnings.size();
+  const std::vector<std::string> warnings = warnings_of(report);
+  const std::size_t total = warnings.size();
   const std::size_t shown =
       std::min({std::max(detail.items, report.non_finite.size()), total, kMostWarnings});
-  page.list("warning", report.warnings, shown);
+  page.list("warning", warnings, shown);
   page.left_out(total - shown, detail.everything ? "--format json" : "-v");
 }
 

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "cmd/words/finding_words.h"
 #include "comparators/ranks/collectives.h"
 #include "comparators/ranks/rank_reads.h"
 #include "comparators/ranks/rank_roots.h"
@@ -18,6 +19,7 @@
 #include "tests/support/memory_source.h"
 
 namespace core = repro_check::core;
+using repro_check::cmd::words_of;
 using repro_check::comparators::calls_to_read;
 using repro_check::comparators::match_exchanges;
 using repro_check::comparators::RankRead;
@@ -157,7 +159,7 @@ std::vector<Rank> two_ranks() {
 
 std::string only(const RanksReport& match) {
   REQUIRE(match.findings.size() == 1);
-  return match.findings.front().what;
+  return words_of(match.findings.front()).whole();
 }
 
 }  // namespace

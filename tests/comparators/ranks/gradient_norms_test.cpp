@@ -10,16 +10,18 @@
 #include <utility>
 #include <vector>
 
+#include "cmd/words/finding_words.h"
 #include "comparators/ranks/rank_reads.h"
 #include "core/trace/program_records.h"
 
 namespace core = repro_check::core;
+using repro_check::cmd::words_of;
 using repro_check::comparators::clipped_norm_of;
 using repro_check::comparators::ClippedNorm;
 using repro_check::comparators::continues;
+using repro_check::comparators::Finding;
 using repro_check::comparators::match_norms;
 using repro_check::comparators::norm_tolerance;
-using repro_check::comparators::RankFinding;
 using repro_check::comparators::RankReads;
 using repro_check::comparators::RanksReport;
 
@@ -87,8 +89,8 @@ TEST_CASE("a shard that is in no norm") {
   const RanksReport found =
       match({clipped(3, {{"w@0:0/2|dp", 3}}), clipped(3, {{"w@0:1/2|dp", 4}})});
   REQUIRE(found.findings.size() == 1);
-  CHECK(found.findings[0].weight == RankFinding::Weight::kProof);
-  CHECK(found.findings[0].what ==
+  CHECK(found.findings[0].weight == Finding::Weight::kProof);
+  CHECK(words_of(found.findings[0]).whole() ==
         "a shard is missing in the norm that gradients are clipped by: at step 0 it is 3 on every "
         "rank, and that of all gradients, put together by placement, is 5; it is that of what rank "
         "0 holds");
@@ -99,15 +101,17 @@ TEST_CASE("replicas that are counted once a rank") {
   const RanksReport found = match({clipped(twice, {{"w@0:0/2|dp", 3}, {"b", 12}}),
                                    clipped(twice, {{"w@0:1/2|dp", 4}, {"b", 12}})});
   REQUIRE(found.findings.size() == 1);
-  CHECK(found.findings[0].weight == RankFinding::Weight::kProof);
-  CHECK(found.findings[0].what.starts_with("replicas are counted several times in the norm"));
+  CHECK(found.findings[0].weight == Finding::Weight::kProof);
+  CHECK(words_of(found.findings[0])
+            .whole()
+            .starts_with("replicas are counted several times in the norm"));
 }
 
 TEST_CASE("a norm of more than what is clipped is no proof") {
   const RanksReport found =
       match({clipped(9, {{"w@0:0/2|dp", 3}}), clipped(9, {{"w@0:1/2|dp", 4}})});
   REQUIRE(found.findings.size() == 1);
-  CHECK(found.findings[0].weight == RankFinding::Weight::kSuspicion);
+  CHECK(found.findings[0].weight == Finding::Weight::kSuspicion);
 }
 
 TEST_CASE("what cannot be put together is not judged") {

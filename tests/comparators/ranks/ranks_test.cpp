@@ -13,21 +13,24 @@
 #include <utility>
 #include <vector>
 
+#include "cmd/words/finding_words.h"
 #include "comparators/ranks/rank_reads.h"
 #include "comparators/ranks/rank_roots.h"
 #include "core/trace/program_records.h"
 #include "core/trace/run_manifest.h"
 
 namespace core = repro_check::core;
+using repro_check::cmd::words_of;
 using repro_check::comparators::beginnings_of;
 using repro_check::comparators::cause_of;
 using repro_check::comparators::digest_of_number;
 using repro_check::comparators::exit_code_of;
+using repro_check::comparators::Finding;
+using repro_check::comparators::FindingId;
 using repro_check::comparators::judge;
-using repro_check::comparators::list_of_ranks;
 using repro_check::comparators::name_on_mesh;
 using repro_check::comparators::number_fact;
-using repro_check::comparators::RankFinding;
+using repro_check::comparators::numbered;
 using repro_check::comparators::RankList;
 using repro_check::comparators::RankRead;
 using repro_check::comparators::RankReads;
@@ -53,7 +56,7 @@ RankReads reads_of(const std::vector<std::vector<std::uint64_t>>& ranks) {
   return reads;
 }
 
-std::vector<RankFinding> findings_of(const std::vector<std::vector<std::uint64_t>>& ranks) {
+std::vector<Finding> findings_of(const std::vector<std::vector<std::uint64_t>>& ranks) {
   return judge(reads_of(ranks)).findings;
 }
 
@@ -76,10 +79,10 @@ RankReads training(const std::vector<std::vector<std::uint64_t>>& ranks) {
   return reads;
 }
 
-std::string_view cause_in(const RankReads& reads) {
+std::string cause_in(const RankReads& reads) {
   const auto report = judge(reads);
   REQUIRE(report.leading() != nullptr);
-  return cause_of(*report.leading()).name;
+  return words_of(cause_of(*report.leading())).title;
 }
 
 }  // namespace
@@ -95,13 +98,14 @@ TEST_CASE("a rank is told by a number, and by nothing else") {
 TEST_CASE("generators that are equal from some step on") {
   const auto restored = findings_of({{1, 2, 3}, {4, 5, 6}, {8, 2, 3}});
   REQUIRE(restored.size() == 1);
-  CHECK(restored[0].what ==
+  CHECK(words_of(restored[0]).whole() ==
         "another rank's generator was restored: from step 1 on ranks 0, 2 made all of their 4 "
         "draws from one seed (2), at the same places; before it they drew from seed 1 on rank 0, "
         "seed 8 on rank 2");
   const auto copies = findings_of({{1, 2, 3}, {1, 2, 3}});
   REQUIRE(copies.size() == 1);
-  CHECK(copies[0].what.starts_with("masks are copies: ranks 0, 1 made all of their 6 draws"));
+  CHECK(words_of(copies[0]).whole().starts_with(
+      "masks are copies: ranks 0, 1 made all of their 6 draws"));
 }
 
 TEST_CASE("ranks that work on parts of the same draw alike") {
@@ -115,7 +119,7 @@ TEST_CASE("ranks that work on parts of the same draw alike") {
     reads.ranks[rank].roots.draws = reads.ranks[0].roots.draws;
   const auto copies = judge(reads).findings;
   REQUIRE(copies.size() == 1);
-  CHECK(copies[0].what.starts_with("masks are copies: ranks 0-3 made"));
+  CHECK(words_of(copies[0]).whole().starts_with("masks are copies: ranks 0-3 made"));
 }
 
 TEST_CASE("ranks of which some are replicas are alike within these alone") {
@@ -135,7 +139,7 @@ TEST_CASE("parts that are equal though they are others") {
   reads.ranks[1].roots.gradients = {{"a.weight@0:1/2", {7, 7}}, {"b.weight@0:1/2", {9, 9}}};
   const auto copies = judge(reads).findings;
   REQUIRE(copies.size() == 1);
-  CHECK(copies[0].what ==
+  CHECK(words_of(copies[0]).whole() ==
         "parts are copies: ranks 0, 1 hold each another part of a.weight, and the same in it, step "
         "after step");
   reads.ranks[1].roots.gradients = {{"a.weight@0:0/2", {7, 7}}};  // a replica
@@ -216,7 +220,7 @@ TEST_CASE("ranks that pass messages on and reduce nothing have a stage each") {
 
 TEST_CASE("what is advised is of the wrapper that there is") {
   RankReads reads = training({{1}, {2}});
-  const auto advice = [&] { return std::string(cause_of(*judge(reads).leading()).advice); };
+  const auto advice = [&] { return words_of(cause_of(*judge(reads).leading())).fix; };
   CHECK(advice().find("no_sync") == std::string::npos);
   for (RankRead& rank : reads.ranks) rank.has_wrapper = true;
   CHECK(advice().find("no_sync") != std::string::npos);
@@ -229,7 +233,7 @@ TEST_CASE("what is advised is of the wrapper that there is") {
   CHECK(advice().find("find_unused_parameters=True") != std::string::npos);
   repro_check::comparators::ReplicaDifference buffers;
   buffers.kind = ReplicaKind::kEntryBuffers;
-  CHECK(cause_of(buffers).advice.find("broadcast_buffers") == std::string_view::npos);
+  CHECK(words_of(cause_of(buffers)).fix.find("broadcast_buffers") == std::string::npos);
 }
 
 TEST_CASE("statistics that drift do not hide another fault, and each has its cause") {
@@ -271,9 +275,9 @@ TEST_CASE("samples that several ranks read are padding, or parts that overlap") 
       read.roots.data.loaders.back().numbers = numbers[rank];
     }
     const auto findings = judge(reads).findings;
-    return findings.empty() ? std::string() : findings.front().what;
+    return findings.empty() ? std::string() : words_of(findings.front()).whole();
   };
-  CHECK(said({{0, 2, 4}, {1, 3, 0}}).starts_with("padded: 1 of 5 samples is read twice"));
+  CHECK(said({{0, 2, 4}, {1, 3, 0}}).starts_with("padded: 1 of 5 samples come twice"));
   CHECK(said({{0, 2, 4, 6}, {1, 3, 5, 7}}).empty());
   CHECK(said({{0, 2, 4, 6}, {2, 3, 6, 1}}) ==
         "parts of the data overlap: 2 of 6 samples are read more than once in an epoch of the "
@@ -290,8 +294,9 @@ TEST_CASE("an optimizer that never finds a gradient trains nothing") {
   }
   const auto findings = judge(reads).findings;
   REQUIRE(findings.size() == 1);
-  CHECK(findings[0].weight == RankFinding::Weight::kProof);
-  CHECK(findings[0].what == "the optimizer made 3 steps with no gradient at all, on every rank");
+  CHECK(findings[0].weight == Finding::Weight::kProof);
+  CHECK(words_of(findings[0]).whole() ==
+        "the optimizer finds no gradient: it made 3 steps with no gradient at all, on every rank");
   reads.ranks[1].roots.finds_gradients = true;
   CHECK(judge(reads).findings.empty());
 }
@@ -320,11 +325,13 @@ TEST_CASE("learning rates differ from the beginning, since a step, or in number"
     return judge(reads);
   };
   const auto begun = rates({{{0.1}}, {{0.2}}});
-  CHECK(cause_of(*begun.leading()).advice == "make the optimizer with the same lr on every rank");
+  CHECK(words_of(cause_of(*begun.leading())).fix ==
+        "make the optimizer with the same lr on every rank");
   const auto later = rates({{{0.1}, {0.1}}, {{0.1}, {0.2}}});
-  CHECK(cause_of(*later.leading()).advice.starts_with("step the scheduler"));
+  CHECK(words_of(cause_of(*later.leading())).fix.starts_with("step the scheduler"));
   const auto groups = rates({{{0.1, 0.1}}, {{0.1}}});
-  CHECK(cause_of(*groups.leading()).name == "the optimizers have other parameter groups");
+  CHECK(words_of(cause_of(*groups.leading())).title ==
+        "the optimizers have other parameter groups");
   REQUIRE(groups.leading()->numbers.size() == 2);
   CHECK(groups.leading()->numbers[0].value == 2);
   CHECK(groups.leading()->numbers[1].value == 1);
@@ -343,11 +350,11 @@ TEST_CASE("who takes part in what longer runs reduce has joined") {
     rank.roots.passes = {{0, 1}, {1, 1}};
   }
   reads.ranks[1].roots.passes.push_back({2, 1});
-  CHECK(weight() == RankFinding::Weight::kSuspicion);
+  CHECK(weight() == Finding::Weight::kSuspicion);
   for (RankRead& rank : reads.ranks) rank.roots.exchanges_behind = 1;  // a barrier at the end
-  CHECK(weight() == RankFinding::Weight::kSuspicion);
+  CHECK(weight() == Finding::Weight::kSuspicion);
   reads.ranks[0].roots.exchanges_behind = 3;
-  CHECK(weight() == RankFinding::Weight::kNote);
+  CHECK(weight() == Finding::Weight::kNote);
 }
 
 TEST_CASE("of several groups those ranks are named that must be alike, and one that differs") {
@@ -368,10 +375,15 @@ TEST_CASE("of several groups those ranks are named that must be alike, and one t
 
 TEST_CASE("what the loaders of one rank alone do is said of one rank") {
   RankReads reads = reads_of({{}, {}});
-  reads.ranks[1].roots.data.findings = {{"same order in every epoch", "call set_epoch()"}};
+  Finding same{FindingId::kSameOrder, Finding::Weight::kProof};
+  same.with("sampler", "RandomSampler").with("epochs", 3).where.line = "train.py:7";
+  reads.ranks[1].roots.data.findings = {same};
   const auto findings = judge(reads).findings;
   REQUIRE(findings.size() == 1);
-  CHECK(findings[0].what == "same order in every epoch (rank 1)");
+  CHECK(
+      words_of(findings[0]).whole() ==
+      "same order in every epoch: the loader of train.py:7 (RandomSampler) takes the same samples "
+      "in the same shuffled order in each of 3 epochs (rank 1)");
 }
 
 namespace {
@@ -389,25 +401,25 @@ void add_column(RankRead& rank,
   rank.roots.columns[{kind, 0, part}] = std::make_shared<const ReplicaColumn>(std::move(column));
 }
 
-std::vector<std::string> words(const std::vector<RankFinding>& findings) {
+std::vector<std::string> words(const std::vector<Finding>& findings) {
   std::vector<std::string> whats;
-  for (const RankFinding& finding : findings) whats.push_back(finding.what);
+  for (const Finding& finding : findings) whats.push_back(words_of(finding).whole());
   return whats;
 }
 
 }  // namespace
 
 TEST_CASE("many ranks in a row are a range") {
-  CHECK(list_of_ranks({}).empty());
-  CHECK(list_of_ranks({3}) == "3");
-  CHECK(list_of_ranks({0, 1}) == "0, 1");
-  CHECK(list_of_ranks({0, 1, 2, 5, 7, 8, 9, 10}) == "0-2, 5, 7-10");
+  const auto said = [](const RankList& ranks) { return numbered("rank", ranks); };
+  CHECK(said({3}) == "rank 3");
+  CHECK(said({0, 1}) == "ranks 0, 1");
+  CHECK(said({0, 1, 2, 5, 7, 8, 9, 10}) == "ranks 0-2, 5, 7-10");
   RankList all;
   for (std::uint32_t rank = 0; rank < 256; ++rank) all.push_back(rank);
-  CHECK(list_of_ranks(all) == "0-255");
+  CHECK(said(all) == "ranks 0-255");
   RankList odd;
   for (std::uint32_t rank = 1; rank < 256; rank += 2) odd.push_back(rank);
-  CHECK(list_of_ranks(odd) == "1, 3, 5, 7, 9, 11, 13, 15 and 120 more");
+  CHECK(said(odd) == "ranks 1, 3, 5, 7, 9, 11, 13, 15 and 120 more");
 }
 
 TEST_CASE("ranks of several runs, attempts or parts of a program are not held against each other") {
@@ -416,7 +428,7 @@ TEST_CASE("ranks of several runs, attempts or parts of a program are not held ag
   CHECK(exit_code_of(judge(reads)) == core::ExitCode::kDivergence);
   const auto is_refused = [&] {
     const auto report = judge(reads);
-    return report.leading() == nullptr && !report.why_not.empty() &&
+    return report.leading() == nullptr && report.why_not.has_value() &&
            exit_code_of(report) == core::ExitCode::kNotComparable;
   };
   reads.ranks[1].run_id = "b";
@@ -443,8 +455,8 @@ TEST_CASE("behind join() contexts of other lengths steps are none of each other'
   auto report = judge(reads);
   CHECK(report.leading() == nullptr);
   REQUIRE(report.findings.size() == 1);
-  CHECK(report.findings[0].weight == RankFinding::Weight::kNote);
-  CHECK(report.findings[0].what.find("step 2") != std::string::npos);
+  CHECK(report.findings[0].weight == Finding::Weight::kNote);
+  CHECK(words_of(report.findings[0]).whole().find("step 2") != std::string::npos);
   // What parts before is said.
   reads.ranks[1].joined = {4};
   reads.ranks[0].joined = {5};
@@ -505,14 +517,14 @@ TEST_CASE("parameters that never move") {
     for (RankRead& rank : reads.ranks) rank.roots.still = {{"body.weight", reason}};
     const auto report = judge(reads);
     REQUIRE(report.findings.size() == 1);
-    CHECK(report.findings[0].what.find("body.weight") != std::string::npos);
+    CHECK(words_of(report.findings[0]).whole().find("body.weight") != std::string::npos);
     return report.findings[0].weight;
   };
-  CHECK(code(StillReason::kNoOptimizer) == RankFinding::Weight::kProof);
-  CHECK(code(StillReason::kUnmoved) == RankFinding::Weight::kSuspicion);
-  CHECK(code(StillReason::kNoGradient) == RankFinding::Weight::kSuspicion);
+  CHECK(code(StillReason::kNoOptimizer) == Finding::Weight::kProof);
+  CHECK(code(StillReason::kUnmoved) == Finding::Weight::kSuspicion);
+  CHECK(code(StillReason::kNoGradient) == Finding::Weight::kSuspicion);
   reads.ranks[0].roots.exchanged = {"body.weight"};
-  CHECK(code(StillReason::kNoGradient) == RankFinding::Weight::kProof);
+  CHECK(code(StillReason::kNoGradient) == Finding::Weight::kProof);
   reads.ranks[1].roots.still.clear();
   CHECK(words(judge(reads).findings).empty());
 }
@@ -545,7 +557,8 @@ TEST_CASE("samples are known by what they are where each rank has a dataset of i
   load(1, false, 10, 16);
   load(1, false, 60, 62);
   REQUIRE(said().size() == 1);
-  CHECK(said()[0].starts_with("trained and validated: 6 of the samples"));
+  CHECK(said()[0].starts_with(
+      "trained and validated: other ranks train on 6 of the samples that rank 1 "));
   // Who looks at what he trains on means to.
   reads.ranks[1].roots.data.loaders.clear();
   load(1, true, 20, 40);

@@ -50,7 +50,7 @@ struct Rule {
 std::span<const Rule> rules() noexcept;
 const Rule& rule(RuleId id) noexcept;
 
-/// What a finding is about.
+/// What a alert is about.
 enum class Subject {
   kInputs,
   kWeights,
@@ -66,7 +66,7 @@ enum class Subject {
 };
 
 /// One thing that is not fine, as CI formats list it. Its texts are not escaped.
-struct Finding {
+struct Alert {
   RuleId rule = RuleId::kOrigin;
   Subject subject = Subject::kOperator;
   std::size_t run = 0;  ///< position in Report::runs, for kRun and kDump
@@ -77,7 +77,7 @@ struct Finding {
   /// One line: `3 of 4096 elements, max 2 ULP, origin`.
   std::string message;
   std::string detail;  ///< further lines; may be empty
-  /// Follows from another finding, so that it is no cause of its own.
+  /// Follows from another alert, so that it is no cause of its own.
   bool consequence = false;
 
   /// Expected, and in force: it fails nothing.
@@ -88,7 +88,7 @@ struct Finding {
 /// what is excused. At least one that is neither a consequence nor excused where exit_code_of() is
 /// not 0; only what is excused else.
 /// @param gate  that the report is about; may be null
-std::vector<Finding> findings_of(const Report& report, const GateOutcome* gate);
+std::vector<Alert> alerts_of(const Report& report, const GateOutcome* gate);
 
 /// `a race; until 2026-12-31, ann, PROJ-12`: why an entry is on the list. Not escaped.
 std::string entry_text(const comparators::ExpectedOutcome& entry);
@@ -111,9 +111,9 @@ SourcePlace source_place(const core::CallSite* site,
                          const Report& report,
                          const DocumentOptions& options);
 
-/// The call that a finding is about; of differing inputs and weights, and of streams that part, the
+/// The call that a alert is about; of differing inputs and weights, and of streams that part, the
 /// first one that is not fine. Null where there is none.
-const core::CallSite* site_of(const Finding& finding, const Report& report);
+const core::CallSite* site_of(const Alert& alert, const Report& report);
 
 /// A report as the formats that CI systems read show it.
 struct CiReport {
@@ -124,11 +124,11 @@ struct CiReport {
   /// `model`; with the candidate's name where several reports share a document.
   std::string subject;
   std::string platform;  ///< as one word: options.platform, else the candidate's device
-  std::vector<Finding> findings;
+  std::vector<Alert> alerts;
 
-  /// Where every format shows one of the findings.
-  [[nodiscard]] SourcePlace place_of(const Finding& finding) const {
-    return source_place(site_of(finding, report), report, options);
+  /// Where every format shows one of the alerts.
+  [[nodiscard]] SourcePlace place_of(const Alert& alert) const {
+    return source_place(site_of(alert, report), report, options);
   }
 };
 

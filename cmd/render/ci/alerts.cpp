@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/render/ci/findings.h"
+#include "cmd/render/ci/alerts.h"
 
 #include <fmt/format.h>
 
@@ -224,7 +224,7 @@ class Collector {
  public:
   Collector(const Report& report, const GateOutcome* gate) : report_(report), gate_(gate) {}
 
-  std::vector<Finding> collect() {
+  std::vector<Alert> collect() {
     if (comparators::exit_code_of(report_) == core::ExitCode::kReproducible) {
       add_excused();
       return std::move(found_);
@@ -250,16 +250,16 @@ class Collector {
   }
 
  private:
-  Finding& add(RuleId rule, Subject subject, std::string message) {
-    Finding& finding = found_.emplace_back();
-    finding.rule = rule;
-    finding.subject = subject;
-    finding.message = std::move(message);
-    return finding;
+  Alert& add(RuleId rule, Subject subject, std::string message) {
+    Alert& alert = found_.emplace_back();
+    alert.rule = rule;
+    alert.subject = subject;
+    alert.message = std::move(message);
+    return alert;
   }
 
   /// What the verdict line says already.
-  Finding& add_verdict(RuleId rule, Subject subject) {
+  Alert& add_verdict(RuleId rule, Subject subject) {
     return add(rule, subject, verdict_line(report_).raw());
   }
 
@@ -270,9 +270,9 @@ class Collector {
       texts.push_back(tensor.name + ": " + amount_text(tensor));
     }
     if (texts.empty()) return;
-    Finding& finding = add(RuleId::kInherited, subject, texts.front());
+    Alert& alert = add(RuleId::kInherited, subject, texts.front());
     texts.erase(texts.begin());
-    finding.detail = listed(texts);
+    alert.detail = listed(texts);
   }
 
   void add_whole() {
@@ -304,19 +304,19 @@ class Collector {
       const RuleId rule =
           failed ? RuleId::kRunFailed
                  : (run.status == "partial" ? RuleId::kNotComparable : RuleId::kDamaged);
-      Finding& finding = add(rule, failed ? Subject::kRun : Subject::kDump, std::move(text));
-      finding.run = i;
-      finding.detail = report_.mend;
+      Alert& alert = add(rule, failed ? Subject::kRun : Subject::kDump, std::move(text));
+      alert.run = i;
+      alert.detail = report_.mend;
     }
   }
 
   void add_stale() {
     if (!holds(report_, Status::kStaleBaseline) && !holds(report_, Status::kNoBaseline)) return;
-    Finding& finding = add_verdict(RuleId::kStaleBaseline, Subject::kBaseline);
+    Alert& alert = add_verdict(RuleId::kStaleBaseline, Subject::kBaseline);
     if (gate_ != nullptr) {
-      finding.detail = changes_text(gate_->changes) + changes_text(gate_->nearest_changes);
+      alert.detail = changes_text(gate_->changes) + changes_text(gate_->nearest_changes);
     }
-    finding.detail += report_.mend;
+    alert.detail += report_.mend;
   }
 
   /// The entry that would have excused the operator before its day was over.
@@ -334,31 +334,31 @@ class Collector {
 
   void add_operator(const OpDivergence& op) {
     const bool parted = report_.kind == DivergenceKind::kControlFlow;
-    Finding& finding =
+    Alert& alert =
         add(rule_of(op), Subject::kOperator, fmt::format("{}, {}", op_amount(op), reason_text(op)));
-    finding.op = &op;
-    finding.detail =
+    alert.op = &op;
+    alert.detail =
         fmt::format("{}op {}, {}\n", index_owner(op), shown_index(op), op.cause.evidence);
-    if (!op.cause.advice.empty()) finding.detail += op.cause.advice + "\n";
+    if (!op.cause.advice.empty()) alert.detail += op.cause.advice + "\n";
     // What was given differently is a cause, wherever the comparator draws the line.
     const bool is_given = !differing_source(op).empty();
     const bool inherits =
         !op.producers.empty() || (op.relation == Relation::kPropagated && !is_given);
-    finding.consequence = inherits || (parted && op.relation == Relation::kMissing);
+    alert.consequence = inherits || (parted && op.relation == Relation::kMissing);
     if (const ExpectedOutcome* entry = expired_entry(op); entry != nullptr && !inherits) {
-      finding.rule = RuleId::kExpired;
-      finding.entry = entry;
-      finding.message += fmt::format("; expected, and expired on {}", entry->expires);
-      finding.detail += entry_text(*entry) + "\n";
+      alert.rule = RuleId::kExpired;
+      alert.entry = entry;
+      alert.message += fmt::format("; expected, and expired on {}", entry->expires);
+      alert.detail += entry_text(*entry) + "\n";
     }
   }
 
-  Finding& add_entry(RuleId rule, const ExpectedOutcome& entry, std::string message) {
-    Finding& finding = add(rule, Subject::kExpected, std::move(message));
-    finding.entry = &entry;
-    finding.op = entry.found.empty() ? nullptr : &entry.found.front();
-    finding.detail = entry_text(entry) + "\n";
-    return finding;
+  Alert& add_entry(RuleId rule, const ExpectedOutcome& entry, std::string message) {
+    Alert& alert = add(rule, Subject::kExpected, std::move(message));
+    alert.entry = &entry;
+    alert.op = entry.found.empty() ? nullptr : &entry.found.front();
+    alert.detail = entry_text(entry) + "\n";
+    return alert;
   }
 
   /// Entries that fail without an operator that says so.
@@ -366,7 +366,7 @@ class Collector {
     if (gate_ == nullptr || !holds(report_, Status::kDiverged)) return;
     for (const ExpectedOutcome& entry : gate_->expected) {
       using enum ExpectedOutcome::What;
-      const auto is_told = [&](const Finding& each) { return each.entry == &entry; };
+      const auto is_told = [&](const Alert& each) { return each.entry == &entry; };
       if (entry.what == kUnexpectedPass) {
         add_entry(RuleId::kUnexpectedPass,
                   entry,
@@ -391,12 +391,12 @@ class Collector {
     for (const ExpectedOutcome& entry : gate_->expected) {
       if (entry.what != ExpectedOutcome::What::kExcused) continue;
       for (const OpDivergence& op : entry.found) {
-        Finding& finding = add(RuleId::kExpected,
-                               Subject::kOperator,
-                               op_amount(op) + ", expected until " + entry.expires);
-        finding.op = &op;
-        finding.entry = &entry;
-        finding.detail = entry_text(entry) + "\n";
+        Alert& alert = add(RuleId::kExpected,
+                           Subject::kOperator,
+                           op_amount(op) + ", expected until " + entry.expires);
+        alert.op = &op;
+        alert.entry = &entry;
+        alert.detail = entry_text(entry) + "\n";
       }
     }
   }
@@ -405,7 +405,7 @@ class Collector {
   /// judged is always there when something did.
   void settle_consequences() {
     const bool is_judged = comparators::exit_code_of(report_) == core::ExitCode::kDivergence;
-    const auto is_cause = [&](const Finding& each) {
+    const auto is_cause = [&](const Alert& each) {
       return is_judged ? !each.consequence : is_trouble(each.rule);
     };
     if (std::ranges::any_of(found_, is_cause)) return;
@@ -439,7 +439,7 @@ class Collector {
 
   const Report& report_;
   const GateOutcome* gate_;
-  std::vector<Finding> found_;
+  std::vector<Alert> found_;
 };
 
 /// Empty where `file` is not below `root`.
@@ -493,7 +493,7 @@ std::span<const Rule> rules() noexcept { return kRules; }
 
 const Rule& rule(RuleId id) noexcept { return kRules.at(static_cast<std::size_t>(id)); }
 
-std::vector<Finding> findings_of(const Report& report, const GateOutcome* gate) {
+std::vector<Alert> alerts_of(const Report& report, const GateOutcome* gate) {
   return Collector(report, gate).collect();
 }
 
@@ -529,11 +529,11 @@ SourcePlace source_place(const core::CallSite* site,
   return {name.empty() ? "repro-check" : name, 1, false, false};
 }
 
-const core::CallSite* site_of(const Finding& finding, const Report& report) {
-  if (finding.op != nullptr) return shown_record(*finding.op).site.get();
-  const bool has_operator = finding.subject == Subject::kInputs ||
-                            finding.subject == Subject::kWeights ||
-                            finding.subject == Subject::kAlignment;
+const core::CallSite* site_of(const Alert& alert, const Report& report) {
+  if (alert.op != nullptr) return shown_record(*alert.op).site.get();
+  const bool has_operator = alert.subject == Subject::kInputs ||
+                            alert.subject == Subject::kWeights ||
+                            alert.subject == Subject::kAlignment;
   if (!has_operator || !report.first_divergence) return nullptr;
   return shown_record(*report.first_divergence).site.get();
 }
@@ -547,7 +547,7 @@ std::vector<CiReport> ci_reports(std::span<const Report> reports, const Document
                      options,
                      subject_of(report, options, reports.size() > 1),
                      platform_of(report, options),
-                     findings_of(report, gate)});
+                     alerts_of(report, gate)});
   }
   return views;
 }

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace repro_check::comparators {
+
+/// Ranks, sorted, each once.
+using RankList = std::vector<std::uint32_t>;
+
+/// `rank 1`, `ranks 0, 2, 4-7`; of many rows in a row the first.
+std::string numbered(std::string_view noun, std::span<const std::uint32_t> numbers);
+
+/// Every judgement that a comparison can make. What a person reads of each is a row of the
+/// catalogue in cmd/words/, in this order; no comparator writes a sentence.
+enum class FindingId : std::uint8_t {
+  // State that replicas must have alike, by what parts first.
+  kInitialWeightsDiffer,
+  kWeightsWrittenBetweenSteps,
+  kStatisticsDrift,
+  kActivationsFromOtherData,
+  kActivationsFromOtherDraws,
+  kActivationsDiffer,
+  kClippedInParts,
+  kClippedToOtherNorms,
+  kClippedOtherParameters,
+  kClippedBeforeReduction,
+  kClippedByOwnNorm,
+  kScaledByOwnNorm,
+  kLossScalesDiffer,
+  kOverflowNotReduced,
+  kReducedInParts,
+  kClippedOnSomeRanks,
+  kStepSkippedOnSomeRanks,
+  kChangedBehindReduction,
+  kChangedBehindBackward,
+  kCalledPastWrapper,
+  kPartialGradients,
+  kGradientsOfSomeRanksDiffer,
+  kUnusedParameters,
+  kGradientsNotReduced,
+  kGradientsMissing,
+  kSomeGradientsNotReduced,
+  kParameterGroupsDiffer,
+  kLearningRatesDiffer,
+  kOptimizerOptionsDiffer,
+  kOptimizerStateDiffers,
+  kWeightsWritten,
+  // What ranks exchange.
+  kExchangesPart,
+  kCollectiveMismatch,
+  kSplitMismatch,
+  kContentMismatch,
+  kResultMismatch,
+  kRankMissing,
+  kMessageMissing,
+  // What ranks read.
+  kSameData,
+  kSameSamples,
+  kSameOrder,
+  kEveryWorkerReadsAll,
+  kSamplesOverlap,
+  kTrainedAndValidated,
+  kSamplesPadded,
+  // What ranks do.
+  kNormLacksShard,
+  kNormCountsReplicas,
+  kNormOfMore,
+  kStepsSkipped,
+  kStepsUneven,
+  kEndedByException,
+  kJoinedToTheEnd,
+  kLeftJoinUneven,
+  kMasksAreCopies,
+  kGeneratorOfAnotherRank,
+  kNoDraws,
+  kPartsAreCopies,
+  kNanOnRank,
+  kNoGradients,
+  kWeightsNeverMoved,
+  kInNoOptimizer,
+  kWithoutGradient,
+  kNotMoved,
+  kAveragedAtTimes,
+  // Why ranks cannot be held against each other.
+  kSeveralRuns,
+  kSeveralAttempts,
+  kSeveralParts,
+  kPartAndMeet,
+};
+inline constexpr FindingId kLastFinding = FindingId::kPartAndMeet;
+
+/// What a finding is about, by name: numbers, names and lists of both, and no sentences.
+using FieldValue =
+    std::variant<bool, std::int64_t, double, std::string, RankList, std::vector<std::string>>;
+
+struct Field {
+  std::string name;
+  FieldValue value;
+
+  bool operator==(const Field&) const = default;
+};
+
+/// Where a finding is seen, as far as it is known.
+struct FindingPlace {
+  std::optional<std::uint32_t> rank;
+  std::optional<std::uint32_t> step;
+  std::optional<std::uint64_t> op;  ///< op index, on that rank
+  std::string line;                 ///< `train.py:31`
+  std::string tensor;               ///< name of a parameter or buffer, or slot of an argument
+
+  bool operator==(const FindingPlace&) const = default;
+};
+
+/// One judgement: what it is, how sure, where, and what it is about.
+struct Finding {
+  enum class Weight { kProof, kSuspicion, kNote };
+  FindingId id{};
+  Weight weight = Weight::kSuspicion;
+  FindingPlace where = {};
+  std::vector<Field> fields = {};
+
+  /// Adds a field.
+  Finding& with(std::string_view name, FieldValue value) & {
+    fields.push_back({std::string(name), std::move(value)});
+    return *this;
+  }
+  Finding&& with(std::string_view name, FieldValue value) && {
+    return std::move(with(name, std::move(value)));
+  }
+  Finding& at_step(std::uint32_t step) & {
+    where.step = step;
+    return *this;
+  }
+  Finding&& at_step(std::uint32_t step) && { return std::move(at_step(step)); }
+
+  bool operator==(const Finding&) const = default;
+};
+
+}  // namespace repro_check::comparators

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <array>
+#include <cstdlib>
+#include <fstream>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "cmd/words/catalogue.h"
+#include "cmd/words/finding_words.h"
+#include "comparators/report/finding.h"
+#include "tests/support/files.h"
+
+namespace repro_check::cmd {
+namespace {
+
+using comparators::Finding;
+using comparators::FindingId;
+
+/// `missing {missing:*rank}` as `missing ...`, for a table.
+std::string without_fields(std::string_view text) {
+  std::string out;
+  bool inside = false;
+  for (const char c : text) {
+    if (c == '{') out += "...";
+    inside = (inside && c != '}') || c == '{';
+    if (!inside && c != '}' && c != '[' && c != ']') out += c;
+  }
+  return out;
+}
+
+/// The rows of one table of the documentation.
+std::string table_of(FindingTable table) {
+  std::string out = "| id | said | weight | when |\n|---|---|---|---|\n";
+  for (const FindingRow& row : finding_catalogue()) {
+    if (row.table != table) continue;
+    out += "| `" + std::string(row.name) + "` | " + without_fields(row.title) + " | " +
+           std::string(row.weight) + " | " + std::string(row.when) + " |\n";
+  }
+  return out;
+}
+
+constexpr std::array<std::pair<FindingTable, std::string_view>, 4> kTables{{
+    {FindingTable::kReplicas, "replicas"},
+    {FindingTable::kExchanges, "exchanges"},
+    {FindingTable::kData, "data"},
+    {FindingTable::kRanks, "ranks"},
+}};
+
+/// Puts the tables between their marks.
+std::string renewed(std::string text) {
+  for (const auto& [table, name] : kTables) {
+    const std::string begin = "<!-- findings: " + std::string(name) + " -->\n";
+    const std::size_t from = text.find(begin);
+    REQUIRE(from != std::string::npos);
+    const std::size_t start = from + begin.size();
+    const std::size_t end = text.find("<!-- end of findings -->", start);
+    REQUIRE(end != std::string::npos);
+    text.replace(start, end - start, table_of(table));
+  }
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("the tables of the documentation are those of the catalogue") {
+  const std::string path = REPRO_CHECK_DOCS "/RANKS.md";
+  const std::string text = test_support::read_file(path);
+  const std::string right = renewed(text);
+  if (std::getenv("REPRO_CHECK_UPDATE_GOLDEN") != nullptr) {
+    std::ofstream(path, std::ios::binary) << right;
+  }
+  CHECK(right == text);
+}
+
+TEST_CASE("every finding has a name of its own, and words") {
+  std::set<std::string_view> names;
+  for (const FindingRow& row : finding_catalogue()) {
+    CAPTURE(row.name);
+    CHECK(names.insert(row.name).second);
+    CHECK(row.name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") ==
+          std::string_view::npos);
+    for (const std::string_view text : {row.title, row.evidence, row.advice, row.when}) {
+      CHECK_FALSE(text.empty());
+      CHECK(std::count(text.begin(), text.end(), '{') == std::count(text.begin(), text.end(), '}'));
+      CHECK(std::count(text.begin(), text.end(), '[') == std::count(text.begin(), text.end(), ']'));
+    }
+  }
+}
+
+TEST_CASE("a finding is read back as it was written, whatever its fields hold") {
+  Finding finding{FindingId::kRankMissing, Finding::Weight::kProof};
+  finding.where = {3, 7, 41, "train.py:3", "body.weight"};
+  finding.with("incomplete", true)
+      .with("collective", 3)
+      .with("norm", 0.5)
+      .with("operator", "c10d::allreduce_")
+      .with("missing", comparators::RankList{0, 2})
+      .with("names", std::vector<std::string>{"a", "b"});
+  const Json written = json_of(finding);
+  CHECK(written["id"] == "rank-missing");
+  CHECK(written["weight"] == "proof");
+  CHECK(written["where"]["line"] == "train.py:3");
+  Finding read;
+  describe(JsonReader(written), read);
+  CHECK(read == finding);
+  Json unknown = written;
+  unknown["id"] = "no-such-finding";
+  CHECK_THROWS(describe(JsonReader(unknown), read));
+}
+
+TEST_CASE("words are made of the fields, and say nothing where one is not known") {
+  Finding finding{FindingId::kMessageMissing, Finding::Weight::kProof};
+  finding.where = {0, 1, {}, "train.py:42", ""};
+  finding.with("group", "1")
+      .with("ranks", comparators::RankList{0, 1})
+      .with("message", 1)
+      .with("from", 0)
+      .with("to", 1)
+      .with("tag", 7)
+      .with("operator", "c10d::send")
+      .with("is_sent", true)
+      .with("missing_rank", 1);
+  CHECK(words_of(finding).whole() ==
+        "missing recv: message 1 from rank 0 to rank 1, of group 1 (ranks 0, 1), tag 7, is sent at "
+        "step 1 as c10d::send (train.py:42), and rank 1 never received it");
+  finding.with("raised", "ValueError (train.py:9)");
+  CHECK(words_of(finding).evidence.ends_with("; rank 1 ended by ValueError (train.py:9)"));
+}
+
+}  // namespace repro_check::cmd
