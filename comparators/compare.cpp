@@ -856,6 +856,9 @@ class Comparison {
     append(observations_.warnings(baseline_.manifest(), candidate_.manifest()), warnings);
     append(missing_references(report_.runs), warnings);
     report_.warnings = std::move(warnings);
+    if (auto unwritten = observations_.unwritten()) {
+      report_.findings.push_back(*std::move(unwritten));
+    }
     judge_growth(options_.spec.max_growth, report_);
     check_coverage(report_.coverage, verdict_.matched);
     take_obstacles();
@@ -955,9 +958,8 @@ void explain_losses(Report& report) {
     const core::OpRecord& record = shown_record(op);
     if (!record.op || record.op->name != core::kLossRecord) return;
     op.relation = Relation::kPropagated;
-    op.cause = {CauseKind::kUnexplained,
-                "the operators that made it were not compared",
-                "hold it against a run on as many ranks, whose operators can be compared"};
+    op.cause = {
+        CauseKind::kUnexplained, {Phrase("not-compared")}, Phrase("do-hold-against-as-many")};
   };
   if (report.first_divergence) explain(*report.first_divergence);
   std::ranges::for_each(report.divergences, explain);

@@ -11,7 +11,7 @@
 
 #include "cmd/recording/progress.h"
 #include "cmd/recording/recording.h"
-#include "cmd/render/json/json_form.h"
+#include "cmd/render/json_form.h"
 #include "comparators/compare.h"
 #include "comparators/report/report.h"
 #include "comparators/runs/reduction.h"

@@ -23,7 +23,7 @@
 #include "cmd/recording/output_lock.h"
 #include "cmd/recording/recorder_process.h"
 #include "cmd/recording/recording.h"
-#include "cmd/render/json/json_form.h"
+#include "cmd/render/json_form.h"
 #include "cmd/render/page.h"
 #include "cmd/render/text.h"
 #include "cmd/reports/verdict.h"

@@ -17,7 +17,7 @@
 #include "cmd/recording/progress.h"
 #include "cmd/recording/recording.h"
 #include "cmd/recording/space.h"
-#include "cmd/render/json/json_form.h"
+#include "cmd/render/json_form.h"
 #include "cmd/render/page.h"
 #include "cmd/render/text.h"
 #include "cmd/reports/verdict.h"

@@ -33,7 +33,7 @@
 #include "cmd/recording/recorder_process.h"
 #include "cmd/recording/recording.h"
 #include "cmd/recording/space.h"
-#include "cmd/render/json/json_form.h"
+#include "cmd/render/json_form.h"
 #include "cmd/render/text.h"
 #include "cmd/terminal/logging.h"
 #include "configs/parser/config_parser.h"

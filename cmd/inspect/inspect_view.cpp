@@ -17,8 +17,8 @@
 
 #include "cmd/inspect/inspect_tensor.h"
 #include "cmd/render/text.h"
-#include "cmd/render/words.h"
 #include "cmd/reports/rank_pairs.h"
+#include "cmd/words/report_words.h"
 #include "core/trace/dataflow.h"
 #include "core/trace/dump.h"
 #include "core/trace/op_record.h"

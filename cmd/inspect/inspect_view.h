@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "cmd/render/json/json_form.h"
-#include "cmd/render/json/say.h"
+#include "cmd/render/json_form.h"
+#include "cmd/render/say.h"
 #include "cmd/terminal/output.h"
 #include "core/error.h"
 #include "core/tensor/tensor_record.h"

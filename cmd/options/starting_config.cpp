@@ -13,7 +13,7 @@
 
 #include "cmd/recording/kit.h"
 #include "cmd/recording/recorder_process.h"
-#include "cmd/render/json/json_form.h"
+#include "cmd/render/json_form.h"
 #include "cmd/render/text.h"
 #include "core/error.h"
 #include "core/text/text.h"

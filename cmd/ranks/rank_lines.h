@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "cmd/render/json/json_form.h"
+#include "cmd/render/json_form.h"
 #include "cmd/reports/rank_slices.h"
 #include "comparators/ranks/rank_reads.h"
 #include "comparators/ranks/ranks.h"

@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "cmd/ranks/rank_lines.h"
-#include "cmd/render/json/json_form.h"
-#include "cmd/render/json/say.h"
+#include "cmd/render/json_form.h"
 #include "cmd/render/page.h"
+#include "cmd/render/say.h"
 #include "cmd/render/text.h"
 #include "cmd/reports/rank_slices.h"
 #include "cmd/reports/report_flags.h"

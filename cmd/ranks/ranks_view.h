@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "cmd/render/json/json_form.h"
+#include "cmd/render/json_form.h"
 #include "cmd/reports/report_flags.h"
 #include "cmd/terminal/global_options.h"
 #include "comparators/ranks/rank_reads.h"

@@ -13,7 +13,7 @@
 #include "cmd/recording/output_lock.h"
 #include "cmd/recording/recording.h"
 #include "cmd/recording/space.h"
-#include "cmd/render/json/say.h"
+#include "cmd/render/say.h"
 #include "cmd/reports/verdict.h"
 #include "cmd/terminal/output.h"
 

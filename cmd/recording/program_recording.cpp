@@ -24,7 +24,7 @@
 #include "cmd/recording/output_lock.h"
 #include "cmd/recording/source_files.h"
 #include "cmd/recording/writer_options.h"
-#include "cmd/render/json/json_form.h"
+#include "cmd/render/json_form.h"
 #include "cmd/render/text.h"
 #include "cmd/terminal/logging.h"
 #include "cmd/terminal/signals.h"

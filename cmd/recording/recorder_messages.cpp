@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <exception>
 
-#include "cmd/render/json/json_form.h"
+#include "cmd/render/json_form.h"
 
 namespace repro_check::cmd {
 

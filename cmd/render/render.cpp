@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <array>
 
-#include "cmd/render/words.h"
-
 namespace repro_check::cmd {
 namespace {
 

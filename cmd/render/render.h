@@ -160,6 +160,9 @@ inline constexpr std::size_t kReportHead = std::size_t{1} << 12U;
 /// Whether a file that begins so holds a report of ours, in whatever format.
 bool is_report(std::string_view head);
 
+/// `DIVERGED`, `NOT COMPARABLE`: how a verdict line begins.
+std::string verdict_word(Status status);
+
 /// JSON Lines: for each report a header, the operators that are not fine in trace order, warnings,
 /// and a verdict as the last line.
 std::string render_jsonl(std::span<const Report> reports, const DocumentOptions& options);

@@ -13,7 +13,7 @@
 
 #include "cmd/options/command.h"
 #include "cmd/options/command_line.h"
-#include "cmd/render/json/json_form.h"
+#include "cmd/render/json_form.h"
 #include "cmd/render/page.h"
 #include "cmd/render/text.h"
 #include "cmd/replay/replay.h"

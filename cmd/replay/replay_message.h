@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cmd/render/json/json_form.h"
+#include "cmd/render/json_form.h"
 #include "dumpers/replay/replay.h"
 
 namespace repro_check::cmd {

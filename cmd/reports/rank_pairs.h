@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "cmd/render/json/json_form.h"
+#include "cmd/render/json_form.h"
 #include "cmd/render/render.h"
 #include "cmd/reports/rank_slices.h"
 #include "cmd/reports/verdict.h"

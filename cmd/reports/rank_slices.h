@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cmd/options/command_line.h"
-#include "cmd/render/json/json_form.h"
+#include "cmd/render/json_form.h"
 #include "comparators/ranks/ranks.h"
 
 namespace repro_check::cmd {

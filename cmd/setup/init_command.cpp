@@ -8,7 +8,7 @@
 #include "cmd/options/command.h"
 #include "cmd/options/command_line.h"
 #include "cmd/options/starting_config.h"
-#include "cmd/render/json/json_form.h"
+#include "cmd/render/json_form.h"
 #include "cmd/terminal/logging.h"
 #include "cmd/terminal/output.h"
 #include "core/error.h"

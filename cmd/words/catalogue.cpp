@@ -383,7 +383,7 @@ constexpr std::array<FindingRow, kRows> kCatalogue{{
      "message-missing",
      FindingTable::kExchanges,
      "proof",
-     "missing [{?is_sent}recv][{!is_sent}send]",
+     "missing {what}",
      EXCHANGE ", is [{?is_sent}sent][{!is_sent}received] at step {step} as " CALL
               "[{?incomplete}, which did not complete], and rank {missing_rank} never "
               "[{?is_sent}received][{!is_sent}sent] it" END_OF_MISSING,
@@ -655,6 +655,21 @@ constexpr std::array<FindingRow, kRows> kCatalogue{{
      "look at the steps at which parameters are averaged",
      "an averager of `torch.distributed.algorithms.model_averaging` is used"},
 
+    {Id::kReadUnwritten,
+     "read-unwritten",
+     FindingTable::kRecording,
+     "suspicion",
+     "memory that nobody has written is read or returned ({times:time})",
+     "it holds what was there before, or a fill pattern, and agreement on it says nothing; first "
+     "[{reader}][{!reader}what the model returns]: `{slot}` is memory that {allocator} "
+     "allocated[{!writer} and that no operator has written since][ and that has been written in "
+     "part "
+     "alone, last by {writer}]",
+     "fill the tensor in the model (zeros instead of empty); a buffer that is not persistent has "
+     "to "
+     "be computed behind to_empty()",
+     "an operator reads memory that nobody has written"},
+
     {Id::kSeveralRuns,
      "ranks-of-several-runs",
      FindingTable::kRanks,
@@ -699,13 +714,13 @@ constexpr std::array<FindingRow, kRows> kCatalogue{{
 #undef END_OF_MISSING
 #undef SAME_GRADIENTS
 
-constexpr bool is_in_order() {
+constexpr bool has_each_finding() {
   for (std::size_t i = 0; i < kRows; ++i) {
     if (static_cast<std::size_t>(kCatalogue[i].id) != i) return false;
   }
   return true;
 }
-static_assert(is_in_order(), "the catalogue has a row for each FindingId, in its order");
+static_assert(has_each_finding(), "the catalogue has a row for each FindingId, in its order");
 
 }  // namespace
 

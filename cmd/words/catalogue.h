@@ -15,6 +15,7 @@ enum class FindingTable : std::uint8_t {
   kExchanges,  ///< RANKS.md, what ranks exchange
   kData,       ///< RANKS.md, what ranks read
   kRanks,      ///< RANKS.md, what is said without a difference
+  kRecording,  ///< REPORTS.md, what one recording shows by itself
 };
 
 /// All words of one finding. Texts are templates as say() takes them, over the fields and the place

@@ -2,51 +2,28 @@
 #include "cmd/words/finding_words.h"
 
 #include <string_view>
-#include <type_traits>
 #include <utility>
-#include <variant>
 
-#include "cmd/render/json/say.h"
+#include "cmd/render/say.h"
 #include "cmd/words/catalogue.h"
+#include "cmd/words/fields.h"
 
 namespace repro_check::cmd {
 
-using comparators::FieldValue;
 using comparators::Finding;
 using comparators::FindingId;
 using comparators::FindingPlace;
-using comparators::RankList;
 
 DESCRIBE(FindingPlace,
          SOMETIMES(rank) SOMETIMES(step) SOMETIMES(op) SOMETIMES(line) SOMETIMES(tensor))
 
 namespace {
 
-Json value_json(const FieldValue& value) {
-  return std::visit([](const auto& each) { return json_of(each); }, value);
-}
-
-FieldValue value_in(const Json& json) {
-  const JsonReader f(json);
-  const auto read = [&](auto value) -> FieldValue {
-    describe(f, value);
-    return value;
-  };
-  if (json.is_boolean()) return read(false);
-  if (json.is_number_integer()) return read(std::int64_t{0});
-  if (json.is_number()) return read(0.0);
-  if (json.is_string()) return read(std::string());
-  const bool are_names = json.is_array() && !json.empty() && json.front().is_string();
-  return are_names ? read(std::vector<std::string>()) : read(RankList());
-}
-
 /// The fields and the place, side by side.
 Json model_of(const Finding& finding) {
   Json model = json_of(finding.where);
   if (model.is_null()) model = Json::object();
-  for (const comparators::Field& field : finding.fields) {
-    model[field.name] = value_json(field.value);
-  }
+  model.update(fields_json(finding.fields));
   return model;
 }
 
@@ -76,10 +53,7 @@ void describe(JsonWriter f, const Finding& finding) {
   f("weight", finding.weight);
   Json& where = f.json()["where"] = json_of(finding.where);
   if (where.is_null()) where = Json::object();
-  Json& fields = f.json()["fields"] = Json::object();
-  for (const comparators::Field& field : finding.fields) {
-    fields[field.name] = value_json(field.value);
-  }
+  f.json()["fields"] = fields_json(finding.fields);
   f("title", text.title)("text", text.whole())("fix", text.fix);
 }
 
@@ -87,9 +61,7 @@ void describe(JsonReader f, Finding& finding) {
   f.at("id").word(
       finding.id, comparators::kLastFinding, [](FindingId id) { return row_of(id).name; });
   f("weight", finding.weight)("where", finding.where);
-  for (const auto& [name, value] : f.json().at("fields").items()) {
-    finding.fields.push_back({name, value_in(value)});
-  }
+  finding.fields = fields_in(f.json().at("fields"));
 }
 
 }  // namespace repro_check::cmd

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "cmd/render/json/json_form.h"
+#include "cmd/render/json_form.h"
 #include "comparators/report/finding.h"
 #include "comparators/report/report.h"
 

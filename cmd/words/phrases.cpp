@@ -87,6 +87,7 @@ constexpr auto kPhrases = std::to_array<PhraseRow>({
      "[{candidate}][{!candidate}never] in the candidate"},
     {"moved-otherwise",
      "{generator} moved otherwise in each run since {since}, where it stood alike"},
+    {"generator-moved", "{generator} moved, [seeded {seeded}][{!seeded}and was never seeded]"},
     {"moved-at", "it moved [{?are_two}between][{!are_two}at] {places}"},
 
     // Memory.
@@ -268,7 +269,8 @@ constexpr auto kPhrases = std::to_array<PhraseRow>({
     {"do-give-settings",
      "give both runs the same values, in one configuration; repro-check bisect finds which of them "
      "it is"},
-    {"do-set-threads-alike", "let the program set it alike in both runs: {set}"},
+    {"do-set-threads-alike",
+     "let the program set it alike in both runs: {function} {baseline} -> {candidate}"},
     {"do-one-seed", "set one \"seed\" for both runs" WITHOUT_DROPOUT},
     {"do-seed-before",
      "seed that generator before this line, as torch.manual_seed(0) does, or have repro-check seed "
@@ -326,8 +328,7 @@ constexpr auto kPhrases = std::to_array<PhraseRow>({
     {"do-wait-for-fork",
      "wait for the other fork before the tensor is written or read, or give each a clone()"},
     {"do-compare-numbers",
-     "compare the numbers that the model is given, and those that it holds: torch.tensor([...]) is "
-     "made of them with no operator"},
+     "compare the numbers that the model is given, and those that it holds: torch.tensor() is made of them with no operator"},
     {"do-look-at-op", "look at op {op}"},
     {"do-look-at-op-or-allow", "look at op {op}, or allow more at this operator"},
     {"do-same-value", "give both runs the same {name}"},

@@ -34,14 +34,10 @@ bool is_dropout(const core::OperatorInfo& op) noexcept {
   return op.name.find("dropout") != std::string::npos;
 }
 
-constexpr std::string_view kEqualInputs =
-    "its inputs and weights were bit-equal, its output was not";
+constexpr std::string_view kEqualInputs = "inputs-equal";
 /// Of digests that are those of what was written, until an operator writes it anew.
-constexpr std::string_view kEqualWhenWritten =
-    "its inputs and weights were bit-equal when they were written, and not read again; its output "
-    "was not";
-constexpr std::string_view kKnownInputs =
-    "those of its inputs that were recorded were bit-equal, its output was not";
+constexpr std::string_view kEqualWhenWritten = "inputs-equal-when-written";
+constexpr std::string_view kKnownInputs = "recorded-inputs-equal";
 
 /// Whether a recording digested what an operator was given when it was called, whoever wrote it.
 bool reads_inputs_again(const core::RunManifest& manifest, std::uint64_t op) {
@@ -59,6 +55,7 @@ struct Case {
   const OpFindings& findings = call.findings;
 };
 
+/// The key of the phrase that says which inputs were equal.
 std::string_view equal_inputs(const Case& c) {
   if (c.findings.inputs_unknown) return kKnownInputs;
   return reads_inputs_again(c.evidence.baseline.manifest(), c.baseline.index) &&
@@ -67,39 +64,37 @@ std::string_view equal_inputs(const Case& c) {
              : kEqualWhenWritten;
 }
 
-/// Where the model file or the mode in which it runs says what the argument is; empty where the
+/// Where the model file or the mode in which it runs says what the argument is; null where the
 /// model itself does.
-std::string_view argument_advice(const Case& c) {
+std::optional<Phrase> argument_advice(const Case& c) {
   if (c.evidence.baseline.manifest().model_digest != c.evidence.candidate.manifest().model_digest) {
-    return "two model files were run, and each holds an argument of its own: run one \"model\" in "
-           "both, or write the same value into both";
+    return Phrase("do-one-model-file");
   }
   const auto is_of_mode = [](const ScalarDifference& argument) {
     return is_word_of("train training p dropout dropout_p cudnn_enabled", argument.name);
   };
-  if (std::ranges::any_of(c.findings.arguments, is_of_mode)) {
-    return "run both in the same \"model\": {\"mode\"}, with the same \"disable_dropout\"";
-  }
-  return {};
+  if (std::ranges::any_of(c.findings.arguments, is_of_mode)) return Phrase("do-one-mode");
+  return std::nullopt;
 }
 
 /// `random.Random.seed (1) at data.py:3 -> (2) at data.py:3`, of what the program set otherwise in
 /// each run.
-std::string set_at_text(const Difference& difference, const Evidence& evidence) {
+Phrase set_apart(const Difference& difference, const Evidence& evidence) {
   const std::string name = difference.pointer.substr(core::kSetByProgram.size());
-  return fmt::format("{} {} -> {}",
-                     name,
-                     core::with_place(evidence.baseline.manifest(), name, difference.baseline),
-                     core::with_place(evidence.candidate.manifest(), name, difference.candidate));
+  return Phrase(
+      "program-set",
+      {{"function", name},
+       {"baseline", core::with_place(evidence.baseline.manifest(), name, difference.baseline)},
+       {"candidate", core::with_place(evidence.candidate.manifest(), name, difference.candidate)}});
 }
 
-std::string set_apart_text(const Evidence& evidence) {
-  std::string text;
+Phrases all_set_apart(const Evidence& evidence) {
+  Phrases phrases;
   for (const Difference& difference : evidence.report.differences) {
     if (!difference.pointer.starts_with(core::kSetByProgram)) continue;
-    text += "; the program called " + set_at_text(difference, evidence);
+    phrases.push_back(set_apart(difference, evidence));
   }
-  return text;
+  return phrases;
 }
 
 /// Variables that the configuration gave the runs otherwise.
@@ -111,57 +106,52 @@ std::vector<Suspect> given_variables(const Evidence& evidence) {
   return variables;
 }
 
-std::string given_apart_text(const Evidence& evidence) {
+void add_given_apart(const Evidence& evidence, Phrases& phrases) {
   const std::vector<Suspect> variables = given_variables(evidence);
-  return variables.empty() ? std::string() : "; suspect: " + suspects_text(variables, true);
+  if (!variables.empty()) phrases.push_back(suspects_phrase(variables, true));
 }
 
-/// `; the candidate alone took from time.time (1 call, first at data.py:7)`, which no seed pins.
-std::string taken_alone_text(const Evidence& evidence) {
-  std::string text;
+/// What one run alone took from where no seed reaches.
+void add_taken_alone(const Evidence& evidence, Phrases& phrases) {
   for (const bool of_baseline : {true, false}) {
     const core::RunManifest& own = evidence.dump(of_baseline).manifest();
     const core::RunManifest& other = evidence.dump(!of_baseline).manifest();
     for (const core::EnvironmentFact& fact : own.environment) {
       if (!fact.name.starts_with(core::kUnpinned)) continue;
       if (core::environment_fact(other, fact.name) != nullptr) continue;
-      text += fmt::format("; the {} alone took from {} ({}), which no seed pins",
-                          of_baseline ? "baseline" : "candidate",
-                          fact.name.substr(core::kUnpinned.size()),
-                          fact.value);
+      phrases.push_back(Phrase("taken-alone",
+                               {{"run", run_field(of_baseline)},
+                                {"function", fact.name.substr(core::kUnpinned.size())},
+                                {"calls", fact.value}}));
     }
   }
-  return text;
 }
 
 bool is_clock(std::string_view function) {
   return function.starts_with("time.") || function.starts_with("datetime.");
 }
 
-/// `; what no seed pins it took from os.urandom (2 calls, first at data.py:7)`, in both runs.
+/// What both took from where no seed reaches: `os.urandom (2 calls, first at data.py:7)`.
 /// @param clocks  of clocks, which nearly every program asks for its log; else of all others
-std::string unpinned_text(const Evidence& evidence, bool clocks) {
-  std::string text;
+void add_unpinned(const Evidence& evidence, bool clocks, Phrases& phrases) {
+  std::vector<std::string> taken;
   for (const core::EnvironmentFact& fact : evidence.baseline.manifest().environment) {
     if (!fact.name.starts_with(core::kUnpinned)) continue;
     const std::string function = fact.name.substr(core::kUnpinned.size());
     const bool is_of_both =
         core::environment_fact(evidence.candidate.manifest(), fact.name) != nullptr;
     if (!is_of_both || is_clock(function) != clocks) continue;
-    text += fmt::format("{}{} ({})",
-                        text.empty() ? "; what no seed pins it took from " : ", ",
-                        function,
-                        fact.value);
+    taken.push_back(fmt::format("{} ({})", function, fact.value));
   }
-  return text;
+  if (!taken.empty()) phrases.push_back(Phrase("taken-unpinned", {{"taken", std::move(taken)}}));
 }
 
-/// `; the command lines differ: right -> wrong`, by the words that do.
-std::string command_apart_text(const Evidence& evidence) {
+/// `right -> wrong`, by the words of the command lines that differ.
+void add_command_apart(const Evidence& evidence, Phrases& phrases) {
   constexpr std::size_t kShown = 4;
   const auto& differences = evidence.report.differences;
   const auto found = std::ranges::find(differences, "program", &Difference::pointer);
-  if (found == differences.end()) return {};
+  if (found == differences.end()) return;
   const auto words = [](const std::string& line, const std::string& other) {
     const auto theirs = core::split(other, ' ');
     std::vector<std::string_view> own;
@@ -173,74 +163,73 @@ std::string command_apart_text(const Evidence& evidence) {
     return own.empty() ? std::string("no more")
                        : fmt::format("{}{}", fmt::join(own, " "), is_more ? " ..." : "");
   };
-  return fmt::format("; the command lines differ: {} -> {}",
-                     words(found->baseline, found->candidate),
-                     words(found->candidate, found->baseline));
+  phrases.push_back(Phrase("command-lines-differ",
+                           {{"baseline", words(found->baseline, found->candidate)},
+                            {"candidate", words(found->candidate, found->baseline)}}));
 }
 
-/// `; /project/train.py was changed between the runs`, of the first files.
-std::string changed_sources_text(const Evidence& evidence) {
-  constexpr std::size_t kShown = 3;
-  std::string text;
-  std::size_t changed = 0;
+/// `/project/train.py`.
+void add_changed_sources(const Evidence& evidence, Phrases& phrases) {
+  std::vector<std::string> files;
   for (const Difference& difference : evidence.report.differences) {
-    if (!difference.pointer.starts_with(kSource) || ++changed > kShown) continue;
-    text +=
-        fmt::format("{}{}", text.empty() ? "; " : ", ", difference.pointer.substr(kSource.size()));
+    if (difference.pointer.starts_with(kSource)) {
+      files.push_back(difference.pointer.substr(kSource.size()));
+    }
   }
-  if (changed > kShown) text += fmt::format(" and {} more", changed - kShown);
-  if (changed > 0)
-    text += changed == 1 ? " was changed between the runs" : " were changed between the runs";
-  return text;
+  if (files.empty()) return;
+  const bool is_one = files.size() == 1;
+  phrases.push_back(Phrase("sources-changed", {{"files", std::move(files)}, {"is_one", is_one}}));
 }
 
 }  // namespace
 
-std::string of_host_text(const Evidence& evidence) {
+Phrases of_host(const Evidence& evidence) {
   // What a checkpoint did not bring back explains a resumed run, and no clock.
   const auto& resume = evidence.report.resume;
   if (resume && resume->leading() != nullptr) return {};
-  const std::string suspects = set_apart_text(evidence) + given_apart_text(evidence) +
-                               changed_sources_text(evidence) + command_apart_text(evidence) +
-                               taken_alone_text(evidence) + unpinned_text(evidence, false);
-  return suspects.empty() ? unpinned_text(evidence, true) : suspects;
+  Phrases phrases = all_set_apart(evidence);
+  add_given_apart(evidence, phrases);
+  add_changed_sources(evidence, phrases);
+  add_command_apart(evidence, phrases);
+  add_taken_alone(evidence, phrases);
+  add_unpinned(evidence, false, phrases);
+  if (phrases.empty()) add_unpinned(evidence, true, phrases);
+  return phrases;
 }
 
 namespace {
 
+Phrases followed_by(Phrase first, Phrases others) {
+  others.insert(others.begin(), std::move(first));
+  return others;
+}
+
 /// What to do about what the runs are known to have been told otherwise.
-std::optional<std::string> told_advice(const Evidence& evidence) {
-  if (!set_apart_text(evidence).empty()) {
-    return "give what the program seeds or sets the same value in every run";
-  }
+std::optional<Phrase> told_advice(const Evidence& evidence) {
+  if (!all_set_apart(evidence).empty()) return Phrase("do-seed-alike");
   const auto variables = given_variables(evidence);
   return variables.empty() ? std::nullopt : std::optional(settings_advice(variables));
 }
 
-std::string host_advice(const Evidence& evidence) {
-  return told_advice(evidence).value_or(
-      "look at what the program takes it by at this line: the order of a set or of a folder, a "
-      "clock, an address, threads that end as they come, or another value of the host");
+Phrase host_advice(const Evidence& evidence) {
+  return told_advice(evidence).value_or(Phrase("do-look-at-host"));
 }
 
-std::string arguments_of(const OpFindings& findings) {
+std::vector<std::string> arguments_of(const OpFindings& findings) {
   std::vector<std::string> texts;
   for (const ScalarDifference& argument : findings.arguments) texts.push_back(argument.text());
-  return fmt::format("{}", fmt::join(texts, "; "));
+  return texts;
 }
 
 std::optional<Cause> argument_differs(const Case& c) {
   if (c.findings.arguments.empty()) return std::nullopt;
   Cause cause(CauseKind::kArgument,
-              fmt::format("it was called with other arguments: {}", arguments_of(c.findings)));
+              {Phrase("arguments-differ", {{"arguments", arguments_of(c.findings)}})});
   if (c.evidence.baseline.manifest().is_of_program()) {
-    cause.evidence += of_host_text(c.evidence);
-    cause.advice = told_advice(c.evidence)
-                       .value_or(
-                           "look at what it is computed from at this line: a schedule, a "
-                           "count of steps, a clock, or another value of the host");
+    append(of_host(c.evidence), cause.evidence);
+    cause.advice = told_advice(c.evidence).value_or(Phrase("do-look-at-argument"));
   }
-  if (const std::string_view advice = argument_advice(c); !advice.empty()) cause.advice = advice;
+  if (auto advice = argument_advice(c)) cause.advice = std::move(advice);
   name_told(c.evidence, cause);
   return cause;
 }
@@ -254,35 +243,29 @@ std::optional<Cause> rng_stream(const Case& c) {
   if (!draws(c)) return std::nullopt;
   const auto elsewhere = c.evidence.rng.stood_elsewhere(c.call);
   if (!elsewhere.value_or(false)) return std::nullopt;
-  std::string parting = c.evidence.rng.parting();
+  Phrases parting = c.evidence.rng.parting();
   const std::uint64_t here = c.evidence.baseline.manifest().seed;
   const std::uint64_t there = c.evidence.candidate.manifest().seed;
   bool seeds = c.evidence.rng.started_apart();
   if (parting.empty() && here != there) {
     seeds = true;
-    parting = fmt::format("the generators started apart (seed {} against {})", here, there);
+    parting = {seeds_apart(here, there)};
   }
-  if (parting.empty()) parting = "its generator stood at another place";
-  parting += set_apart_text(c.evidence);
-  Cause cause(CauseKind::kRngStream,
-              fmt::format("it draws random numbers, its inputs were bit-equal, and {}", parting));
+  if (parting.empty()) parting = {Phrase("generator-elsewhere")};
+  append(all_set_apart(c.evidence), parting);
+  Cause cause(CauseKind::kRngStream, followed_by(Phrase("draws-apart"), std::move(parting)));
+  const auto advise = [&](std::string_view key) {
+    cause.advice = Phrase(key, {{"is_dropout", is_dropout(*c.baseline.op)}});
+  };
+  advise("do-mend-stream");
   if (seeds) {
     const bool is_program = c.evidence.baseline.manifest().is_of_program();
-    cause.advice = here != there ? "set one \"seed\" for both runs"
-                   : is_program  ? "seed that generator before this line, as torch.manual_seed(0) "
-                                   "does, or have repro-check seed all of them: --seed 0"
-                                 : "give that generator the same seed in every run";
+    advise(here != there ? "do-one-seed" : is_program ? "do-seed-before" : "do-seed-generator");
   }
   if (c.evidence.baseline.manifest().rng != c.evidence.candidate.manifest().rng) {
-    cause.advice = "give both runs one \"rng\", \"device\" or \"host\"";
+    advise("do-one-rng");
   }
-  if (c.evidence.rng.parted_in_threads()) {
-    cause.advice =
-        "give each thread a generator of its own (torch.Generator), or draw before they start";
-  }
-  if (is_dropout(*c.baseline.op)) {
-    cause.advice += "; \"disable_dropout\": true takes this randomness out";
-  }
+  if (c.evidence.rng.parted_in_threads()) advise("do-generator-a-thread");
   return cause;
 }
 
@@ -296,49 +279,45 @@ std::optional<Cause> generator_algorithm(const Case& c) {
   const std::string& here = c.baseline.generator->device;
   const std::string& there = c.candidate.generator->device;
   if (here != there) {
-    return Cause(
-        CauseKind::kGeneratorAlgorithm,
-        fmt::format(
-            "it drew on {} and on {}, whose generators do not give the same numbers", here, there));
+    return Cause(CauseKind::kGeneratorAlgorithm,
+                 {Phrase("drew-on-other-devices", {{"baseline", here}, {"candidate", there}})});
   }
   const std::string from = version_of(c.evidence.baseline.manifest());
   const std::string to = version_of(c.evidence.candidate.manifest());
   if (from == to) return std::nullopt;
   return Cause(CauseKind::kGeneratorAlgorithm,
-               fmt::format("it drew from one place of the stream, in LibTorch {} and {}, which may "
-                           "turn the same draws into other numbers",
-                           from,
-                           to),
-               "set \"rng\": \"host\", or take one LibTorch for both runs");
+               {Phrase("drew-in-other-releases", {{"baseline", from}, {"candidate", to}})},
+               Phrase("do-host-rng"));
 }
 
-/// Where the program sets their number itself; empty where it does not.
-std::string threads_advice(const Evidence& evidence) {
+/// Where the program sets their number itself; null where it does not.
+std::optional<Phrase> threads_advice(const Evidence& evidence) {
   for (const Difference& difference : evidence.report.differences) {
     if (!difference.pointer.starts_with(core::kSetByProgram) ||
         group_of(difference) != DifferenceGroup::kThreads) {
       continue;
     }
-    return "let the program set it alike in both runs: " + set_at_text(difference, evidence);
+    Phrase advice = set_apart(difference, evidence);
+    advice.key = "do-set-threads-alike";
+    return advice;
   }
-  return {};
+  return std::nullopt;
 }
 
 std::optional<Cause> surroundings(const Case& c, DifferenceGroup group) {
   const std::vector<Suspect>& suspects = c.evidence.suspects;
   if (std::ranges::find(suspects, group, &Suspect::group) == suspects.end()) return std::nullopt;
-  const std::string evidence =
-      fmt::format("{}; suspect: {}", equal_inputs(c), suspects_text(suspects));
+  Phrases evidence{Phrase(equal_inputs(c)), suspects_phrase(suspects, false)};
   if (group == DifferenceGroup::kThreads) {
-    Cause cause(CauseKind::kThreads,
-                evidence + "; work split among other threads adds in another order");
-    if (auto advice = threads_advice(c.evidence); !advice.empty()) cause.advice = std::move(advice);
+    evidence.push_back(Phrase("threads-add-otherwise"));
+    Cause cause(CauseKind::kThreads, std::move(evidence));
+    cause.advice = threads_advice(c.evidence);
     return cause;
   }
   if (group == DifferenceGroup::kSettings) {
-    return Cause(CauseKind::kSettings, evidence, settings_advice(suspects));
+    return Cause(CauseKind::kSettings, std::move(evidence), settings_advice(suspects));
   }
-  return Cause(CauseKind::kEnvironment, evidence);
+  return Cause(CauseKind::kEnvironment, std::move(evidence));
 }
 
 std::uint64_t threads_of(const core::RunManifest& manifest) {
@@ -346,30 +325,30 @@ std::uint64_t threads_of(const core::RunManifest& manifest) {
   return text == nullptr ? 0 : core::parse_number<std::uint64_t>(*text).value_or(0);
 }
 
-Cause likely_kernel(std::string known) {
-  Cause cause(CauseKind::kNondeterministicKernel, known + " (likely)");
-  cause.known = std::move(known);
-  return cause;
-}
-
 std::optional<Cause> nondeterministic_kernel(const Case& c) {
+  const Phrase equal(equal_inputs(c));
+  const Phrase likely(kLikely);
   if (const auto why = known_nondeterminism(c.baseline)) {
-    Cause cause = likely_kernel(fmt::format(
-        "{}; {} is known for it: {}", equal_inputs(c), operator_text(c.baseline), *why));
-    if (!on_accelerator(c.baseline)) cause.advice += ", or \"threads\": 1";
+    Cause cause(CauseKind::kNondeterministicKernel,
+                {equal,
+                 Phrase("known-for", {{"operator", operator_text(c.baseline)}}),
+                 Phrase(*why),
+                 likely});
+    if (!on_accelerator(c.baseline)) cause.advice = Phrase("do-deterministic-or-one-thread");
     return cause;
   }
   const std::uint64_t threads = std::max(threads_of(c.evidence.baseline.manifest()),
                                          threads_of(c.evidence.candidate.manifest()));
   const auto why = differs_between_processes(c.baseline, threads);
   if (!why) return std::nullopt;
-  Cause cause = likely_kernel(fmt::format("{}; of {} on {} threads it is known that {}",
-                                          equal_inputs(c),
-                                          operator_text(c.baseline),
-                                          threads,
-                                          *why));
-  cause.advice = "set \"threads\": 1";
-  return cause;
+  return Cause(
+      CauseKind::kNondeterministicKernel,
+      {equal,
+       Phrase("known-on-threads",
+              {{"operator", operator_text(c.baseline)}, {"threads", number_field(threads)}}),
+       Phrase(*why),
+       likely},
+      Phrase("do-one-thread"));
 }
 
 const core::TensorRecord* moved_tensor(const core::OpRecord& record) {
@@ -436,9 +415,8 @@ bool overflowed(double from, double to, const core::FloatLayout& format) {
 
 std::optional<Cause> uninitialised_cause(const Case& c) {
   if (!may_read_unwritten(c.baseline) && !may_read_unwritten(c.candidate)) return std::nullopt;
-  std::string what = describe_unwritten(c.call, c.evidence);
-  if (what.empty()) what = "an argument is memory that no operator has written in whole";
-  return Cause(CauseKind::kUninitialised, std::move(what));
+  const auto unwritten = describe_unwritten(c.call, c.evidence);
+  return Cause(CauseKind::kUninitialised, {unwritten.value_or(Phrase("unwritten-argument"))});
 }
 
 std::optional<Cause> flush_cause(const OpFindings& findings) {
@@ -455,11 +433,9 @@ std::optional<Cause> flush_cause(const OpFindings& findings) {
     differing += output.metrics->n_diff;
   }
   if (seen == 0) return std::nullopt;
-  return Cause(CauseKind::kFlushToZero,
-               fmt::format("{} of {} differing elements were looked at: each is 0 on one side and "
-                           "below the smallest normal number on the other",
-                           seen,
-                           differing));
+  return Cause(
+      CauseKind::kFlushToZero,
+      {Phrase("flushed", {{"seen", number_field(seen)}, {"differing", number_field(differing)}})});
 }
 
 std::optional<Cause> overflow_cause(const OpFindings& findings) {
@@ -471,10 +447,10 @@ std::optional<Cause> overflow_cause(const OpFindings& findings) {
       const double to = number(sample.candidate);
       if (!overflowed(from, to, *format) && !overflowed(to, from, *format)) continue;
       return Cause(CauseKind::kOverflow,
-                   fmt::format("{} became {}: overflow of {}",
-                               sample.baseline,
-                               sample.candidate,
-                               core::dtype_name(output.baseline.dtype)));
+                   {Phrase("overflowed",
+                           {{"baseline", sample.baseline},
+                            {"candidate", sample.candidate},
+                            {"dtype", std::string(core::dtype_name(output.baseline.dtype))}})});
     }
   }
   return std::nullopt;
@@ -491,19 +467,12 @@ std::optional<Cause> ties_cause(const Case& c) {
                (indices_alone || output.baseline.slot != "0");
       });
   if (!only_indices) return std::nullopt;
-  return Cause(CauseKind::kTies,
-               indices_alone
-                   ? "its input is equal and the indices it returns are not: equal values were "
-                     "taken in another order"
-                   : "its values are equal and its indices are not: equal values were taken in "
-                     "another order");
+  return Cause(CauseKind::kTies, {Phrase(indices_alone ? "tied-indices" : "tied-values")});
 }
 
 std::optional<Cause> layout_cause(const OpFindings& findings) {
   if (!findings.input_strides_differ) return std::nullopt;
-  return Cause(CauseKind::kLayout,
-               "its inputs hold the same values in another memory layout, which selects another "
-               "kernel or order of addition");
+  return Cause(CauseKind::kLayout, {Phrase("layout-differs")});
 }
 
 /// What some row of the table looks at.
@@ -546,25 +515,27 @@ std::vector<Asked> asked_of(const Case& c) {
        is_accepted ? "" : "threads"}};
 }
 
-std::string unexplained_text(const Case& c, const std::vector<Asked>& asked) {
+Phrases unexplained(const Case& c, const std::vector<Asked>& asked) {
   const bool is_accepted = c.evidence.report.from_accepted;
-  std::vector<std::string_view> checked;
+  std::vector<std::string> checked;
   if (is_accepted) checked.emplace_back("configuration");
-  std::vector<std::string_view> missing;
+  std::vector<std::string> missing;
   for (const Asked& each : asked) {
     if (each.is_missing) {
-      missing.push_back(each.what);
+      missing.emplace_back(each.what);
     } else if (!each.checked.empty()) {
-      checked.push_back(each.checked);
+      checked.emplace_back(each.checked);
     }
   }
-  std::string evidence(equal_inputs(c));
-  if (!checked.empty())
-    evidence += fmt::format("; checked and equal: {}", fmt::join(checked, ", "));
-  if (missing.empty()) return evidence;
-  return evidence + fmt::format("; {}: {}",
-                                is_accepted ? "not in a baseline" : "not recorded",
-                                fmt::join(missing, ", "));
+  Phrases evidence{Phrase(equal_inputs(c))};
+  if (!checked.empty()) {
+    evidence.push_back(Phrase("checked-equal", {{"checked", std::move(checked)}}));
+  }
+  if (!missing.empty()) {
+    evidence.push_back(
+        Phrase("not-recorded", {{"is_accepted", is_accepted}, {"missing", std::move(missing)}}));
+  }
+  return evidence;
 }
 
 /// First row that holds is the cause, later ones hold as well.
@@ -589,20 +560,15 @@ std::optional<Cause> race_cause(const core::TensorRecord* baseline,
   if (moved(baseline) && moved(candidate)) where = "both runs";
   const core::TensorRecord& tensor = moved(baseline) ? *baseline : *candidate;
   const bool input = core::is_input(tensor);
-  return Cause(CauseKind::kRace,
-               fmt::format("another thread or stream wrote its {} {} after it was digested and "
-                           "before {}, in {}: what was {} is not what was compared",
-                           input ? "input" : "output",
-                           tensor.slot,
-                           input ? "the operator ran" : "it was stored",
-                           where,
-                           input ? "read" : "computed"));
+  return Cause(
+      CauseKind::kRace,
+      {Phrase("race-while-recorded",
+              {{"is_input", input}, {"slot", tensor.slot}, {"where", std::string(where)}})});
 }
 
 std::optional<Cause> received(const Case& c) {
   if (!core::is_of_ranks(*c.baseline.op)) return std::nullopt;
-  return Cause(CauseKind::kReceived,
-               "what this rank put in is equal in both runs, and what came back is not");
+  return Cause(CauseKind::kReceived, {Phrase("others-gave")});
 }
 
 /// The cause when every tensor input was bit-equal.
@@ -626,21 +592,12 @@ Attribution attribute_compute(const Case& c) {
   add_cause(cause, nondeterministic_kernel(c));
   const std::vector<Asked> asked = asked_of(c);
   if (cause.kind == CauseKind::kNone) {
-    cause = {CauseKind::kUnexplained, unexplained_text(c, asked)};
-    if (equal_inputs(c) == kEqualWhenWritten) {
-      cause.advice =
-          "record both with --verify-inputs (\"dump\": {\"verify_inputs\": true}), which reads "
-          "each "
-          "input again: something may have written it past all operators, through a pointer";
-    }
+    cause = {CauseKind::kUnexplained, unexplained(c, asked)};
+    if (equal_inputs(c) == kEqualWhenWritten) cause.advice = Phrase("do-verify-inputs");
     if (c.evidence.report.from_accepted) {
-      cause.advice = fmt::format(
-          "`repro-check record` the model that was accepted, and `repro-check diff` that dump with "
-          "{}; a gate with /baselines/store does so itself",
-          c.evidence.candidate.location());
+      cause.advice = Phrase("do-record-accepted", {{"location", c.evidence.candidate.location()}});
     } else if (core::is_launch(*c.baseline.op)) {
-      cause.advice =
-          "look at what the kernel does in no fixed order: atomics add as its programs arrive";
+      cause.advice = Phrase("do-look-at-launch");
     }
   }
   for (const Asked& each : asked) {
@@ -663,10 +620,12 @@ std::optional<Cause> promotion(const OpFindings& findings) {
         output.candidate.slot.empty()) {
       continue;
     }
-    std::string evidence = fmt::format(
-        "output {} {}, and its tensor inputs are equal", output.baseline.slot, output.note);
-    for (const ScalarDifference& argument : findings.arguments) evidence += "; " + argument.text();
-    return Cause(CauseKind::kDtypePromotion, evidence);
+    Phrases evidence{Phrase("result-note-of-equal-inputs",
+                            {{"slot", output.baseline.slot}, {"note", output.note}})};
+    for (const ScalarDifference& argument : findings.arguments) {
+      evidence.push_back(Phrase("argument-note", {{"argument", argument.text()}}));
+    }
+    return Cause(CauseKind::kDtypePromotion, std::move(evidence));
   }
   return std::nullopt;
 }
@@ -681,20 +640,24 @@ bool can_change_types(const Difference& difference) {
 }
 
 Cause shape_mismatch(const OpFindings& findings, const Evidence& evidence) {
-  std::string what = "the number of its results differs";
+  Phrase what("other-number-of-results");
   for (const TensorComparison& output : findings.outputs) {
     if (output.outcome != TensorOutcome::kMismatch) continue;
-    what = fmt::format("output {} {}",
-                       output.baseline.slot.empty() ? output.candidate.slot : output.baseline.slot,
-                       output.note);
+    what = Phrase(
+        "result-note",
+        {{"slot", output.baseline.slot.empty() ? output.candidate.slot : output.baseline.slot},
+         {"note", output.note}});
     break;
   }
   std::vector<std::string> suspected;
   for (const Difference& difference : evidence.report.differences) {
     if (can_change_types(difference)) suspected.push_back(to_text(difference));
   }
-  if (!suspected.empty()) what += fmt::format("; suspect: {}", fmt::join(suspected, ", "));
-  return {CauseKind::kMismatch, what};
+  Cause cause(CauseKind::kMismatch, {std::move(what)});
+  if (!suspected.empty()) {
+    cause.evidence.push_back(Phrase("all-suspects", {{"suspects", std::move(suspected)}}));
+  }
+  return cause;
 }
 
 /// Where an operator returned in one run alone.
@@ -702,13 +665,12 @@ std::optional<Cause> raised_cause(const JudgedCall& call, const Evidence& eviden
   const bool in_baseline = call.baseline.results.empty();
   if (in_baseline == call.candidate.results.empty()) return std::nullopt;
   const std::string ended = core::raised_text(evidence.dump(in_baseline).manifest());
-  return Cause(CauseKind::kMismatch,
-               fmt::format("it raised in the {}, and returned nothing there{}",
-                           in_baseline ? "baseline" : "candidate",
-                           ended.empty() ? "" : "; the program was ended by " + ended),
-               core::is_of_ranks(*call.baseline.op)
-                   ? "look at what ended the other ranks: who waits for one that is gone raises"
-                   : "look at the exception, in what the program printed");
+  Cause cause(CauseKind::kMismatch,
+              {Phrase("raised-alone", {{"run", run_field(in_baseline)}})},
+              Phrase(core::is_of_ranks(*call.baseline.op) ? "do-look-at-other-ranks"
+                                                          : "do-look-at-exception"));
+  if (!ended.empty()) cause.evidence.push_back(Phrase("program-ended-by", {{"raised", ended}}));
+  return cause;
 }
 
 /// Results of another dtype, shape, layout or number from equal inputs.
@@ -730,20 +692,18 @@ std::string argument_text(const TracedInput& input) {
   return fmt::format("argument `{}`", either(*input.comparison).slot);
 }
 
-/// `, 1 of 4096 elements, max 1 ULP`, from whatever measured the tensor.
+/// `1 of 4096 elements, max 1 ULP`, from whatever measured the tensor; empty where nothing did.
 std::string measured_size(const TracedInput& input, const Evidence& evidence) {
   for (const NamedTensorDifference& named : evidence.report.named_tensors) {
     if (named.name != input.name) continue;
-    if (named.metrics) return ", " + extent_text(*named.metrics);
-    return named.note.empty() ? std::string() : ", " + named.note;
+    return named.metrics ? extent_text(*named.metrics) : named.note;
   }
   const std::vector<Sample>& samples = input.comparison->samples;
   if (core::element_count(either(*input.comparison).shape) == 1 && samples.size() == 1) {
-    return fmt::format(", {} -> {}", samples.front().baseline, samples.front().candidate);
+    return fmt::format("{} -> {}", samples.front().baseline, samples.front().candidate);
   }
-  if (input.comparison->metrics) return ", " + extent_text(*input.comparison->metrics);
-  const std::string& note = input.comparison->note;
-  return note.empty() ? note : ", " + note;
+  return input.comparison->metrics ? extent_text(*input.comparison->metrics)
+                                   : input.comparison->note;
 }
 
 std::string writer_text(const core::DumpSource& dump, std::int64_t writer) {
@@ -756,27 +716,19 @@ std::string writer_text(const core::DumpSource& dump, std::int64_t writer) {
 std::optional<Cause> partly_written_cause(const TracedInput& input, const Evidence& evidence) {
   const core::TensorRecord& tensor = input.comparison->baseline;
   if (!evidence.baseline_writes.is_written_in_part(tensor)) return std::nullopt;
-  return Cause(CauseKind::kUninitialised,
-               evidence.baseline_writes.describe_unwritten(tensor) +
-                   ": nobody has written the rest, or the program did with no operator",
-               "fill it whole before it is read (torch.zeros in place of torch.empty), or look for "
-               "what fills it past the dispatcher");
+  Phrases what = evidence.baseline_writes.unwritten(tensor);
+  what.push_back(Phrase("rest-unwritten"));
+  return Cause(CauseKind::kUninitialised, std::move(what), Phrase("do-fill-whole"));
 }
 
-std::string unobserved_text(const TracedInput& input) {
+Phrase unobserved(const TracedInput& input) {
+  const FieldValue op = number_field(input.producer.value_or(0));
   if (input.changed.empty() || !input.producer) {
-    return fmt::format(
-        "{} was written by op {}, whose outputs are equal: something changed the value without "
-        "being recorded, or it was written without being returned",
-        argument_text(input),
-        input.producer.value_or(0));
+    return Phrase("written-unseen", {{"argument", argument_text(input)}, {"op", op}});
   }
-  return fmt::format(
-      "{} is not what op {} returned, {}: something changed the value in between without being "
-      "recorded",
-      argument_text(input),
-      *input.producer,
-      input.changed);
+  return Phrase(
+      "changed-unseen",
+      {{"argument", argument_text(input)}, {"op", op}, {"where", std::string(input.changed)}});
 }
 
 /// The name of the only parameter or buffer of a run that holds what `tensor` does; null where
@@ -800,55 +752,40 @@ Cause weights_cause(const TracedInput& input, const Evidence& evidence) {
   const std::string_view own = core::named_source(tensor.candidate.name).name;
   if (own.empty()) {
     return {CauseKind::kWeights,
-            fmt::format("where the baseline reads state `{}`, the candidate reads what is no "
-                        "parameter or buffer of its model{}",
-                        input.name,
-                        measured_size(input, evidence))};
+            {Phrase("no-state-of-candidate",
+                    {{"name", input.name}, {"size", measured_size(input, evidence)}})}};
   }
   const std::string* here = only_holder(evidence.baseline.manifest(), tensor.candidate);
   const std::string* there = only_holder(evidence.candidate.manifest(), tensor.baseline);
   if (here == nullptr && there == nullptr) {
     Cause cause(CauseKind::kWeights,
-                fmt::format("the runs had different models: state `{}` differs{}",
-                            input.name,
-                            measured_size(input, evidence)));
-    if (evidence.report.from_accepted) {
-      cause.advice =
-          "accept the run if the weights were meant to change: `repro-check gate accept`; else "
-          "load the checkpoint that was accepted";
-    }
+                {Phrase("state-differs",
+                        {{"name", input.name}, {"size", measured_size(input, evidence)}})});
+    if (evidence.report.from_accepted) cause.advice = Phrase("do-accept-weights");
     return cause;
   }
   const bool of_candidate = here != nullptr;
   const std::string_view moved = of_candidate ? own : std::string_view(*there);
-  return {
-      CauseKind::kWeights,
-      fmt::format("the runs had different models: the candidate's `{}` is the baseline's `{}`: "
-                  "layers were removed, inserted or exchanged",
-                  moved,
-                  of_candidate ? *here : input.name),
-      "compare the model files: what differs is which layers there are, and not what they hold"};
+  return {CauseKind::kWeights,
+          {Phrase("state-moved",
+                  {{"moved", std::string(moved)}, {"name", of_candidate ? *here : input.name}})},
+          Phrase("do-compare-layers")};
 }
 
 Cause cast_cause(const TracedInput& input, const Evidence& evidence) {
-  return {CauseKind::kDtypePromotion,
-          fmt::format("the runs have another dtype, {}: `{}` was cast before the first operator, "
-                      "{} against {}",
-                      evidence.cast_apart,
-                      input.name,
-                      core::dtype_name(input.comparison->baseline.dtype),
-                      core::dtype_name(input.comparison->candidate.dtype)),
-          "give both runs one \"dtype\"; or compare across dtypes: \"compare\": {\"dtype\": "
-          "\"promote\", \"policy\": \"tolerance\"}, or hold both against a run in float64 "
-          "(policy \"fp64\")"};
+  return {
+      CauseKind::kDtypePromotion,
+      {Phrase("cast-apart",
+              {{"change", evidence.cast_apart},
+               {"name", input.name},
+               {"baseline", std::string(core::dtype_name(input.comparison->baseline.dtype))},
+               {"candidate", std::string(core::dtype_name(input.comparison->candidate.dtype))}})},
+      Phrase("do-one-dtype")};
 }
 
-std::string given_text(const TracedInput& input, const Evidence& evidence) {
+Phrase given_later(const TracedInput& input, const Evidence& evidence) {
   const core::OpRecord head = evidence.baseline.op_head(*input.producer);
-  return fmt::format(
-      "{} was given by {}, which was not waited for: it is recorded where it is read",
-      argument_text(input),
-      op_text(head));
+  return Phrase("given-unwaited", {{"argument", argument_text(input)}, {"op", op_text(head)}});
 }
 
 /// Whether the differing inputs are known to be the same tensors, in another order.
@@ -868,20 +805,19 @@ bool is_reordered(const std::vector<TensorComparison>& inputs) {
   return here == there;
 }
 
-/// `what op 3 aten::mm made in the baseline, and what op 5 aten::mm made in the candidate`
-std::string two_makers_text(const TensorComparison& tensor, const Evidence& evidence) {
+/// What made the tensor that each run was given.
+void put_two_makers(const TensorComparison& tensor, const Evidence& evidence, Phrase& phrase) {
   const auto maker = [](const core::DumpSource& dump, const core::TensorRecord& given) {
     const core::OpRecord head = dump.op_head(static_cast<std::uint64_t>(given.producer));
     const bool is_main = head.lane == core::kMainLane;
     return op_text(head) + (is_main ? "" : " of lane " + core::lane_text(head.lane));
   };
-  return fmt::format("what {} made in the baseline, and what {} made in the candidate",
-                     maker(evidence.baseline, tensor.baseline),
-                     maker(evidence.candidate, tensor.candidate));
+  phrase.with("maker", maker(evidence.baseline, tensor.baseline))
+      .with("other_maker", maker(evidence.candidate, tensor.candidate));
 }
 
-/// `result 0 of op 3 aten::split in the baseline, and result 1 in the candidate`
-std::string two_results_text(const TensorComparison& tensor, const Evidence& evidence) {
+/// Which result, or part of one, of an operator each run was given.
+void put_two_results(const TensorComparison& tensor, const Evidence& evidence, Phrase& phrase) {
   const auto slot = [](const core::OpRecord& maker, const core::TensorRecord& given) {
     const core::TensorRecord* made = core::written_output(maker, given);
     return made == nullptr ? std::string() : made->slot;
@@ -890,36 +826,37 @@ std::string two_results_text(const TensorComparison& tensor, const Evidence& evi
       evidence.baseline.op(static_cast<std::uint64_t>(tensor.baseline.producer));
   const core::OpRecord other =
       evidence.candidate.op(static_cast<std::uint64_t>(tensor.candidate.producer));
-  std::string here = "result " + slot(maker, tensor.baseline);
-  std::string there = "result " + slot(other, tensor.candidate);
-  if (here == there) {
-    here = fmt::format("what begins at element {}", tensor.baseline.storage_offset);
-    there = fmt::format("what begins at element {}", tensor.candidate.storage_offset);
+  const std::string here = slot(maker, tensor.baseline);
+  const std::string there = slot(other, tensor.candidate);
+  phrase.with("op", op_text(maker));
+  if (here != there) {
+    phrase.with("result", here).with("other_result", there);
+  } else {
+    phrase.with("offset", tensor.baseline.storage_offset)
+        .with("other_offset", tensor.candidate.storage_offset);
   }
-  return fmt::format(
-      "{} of {} in the baseline, and {} in the candidate", here, op_text(maker), there);
 }
 
 Cause other_tensor_cause(const TracedInput& input,
                          const OpFindings& findings,
                          const Evidence& evidence) {
   const TensorComparison& tensor = *input.comparison;
-  const std::string made =
-      input.is_of_one ? two_results_text(tensor, evidence) : two_makers_text(tensor, evidence);
+  Phrase given(
+      "given-other-tensor",
+      {{"is_reordered", is_reordered(findings.inputs)}, {"argument", argument_text(input)}});
+  if (input.is_of_one) {
+    put_two_results(tensor, evidence, given);
+  } else {
+    put_two_makers(tensor, evidence, given);
+  }
   return {CauseKind::kArgument,
-          fmt::format("it was given {}: {} is {}; both runs made both alike{}",
-                      is_reordered(findings.inputs) ? "the same tensors in another order"
-                                                    : "another tensor",
-                      argument_text(input),
-                      made,
-                      of_host_text(evidence)),
+          followed_by(std::move(given), of_host(evidence)),
           host_advice(evidence)};
 }
 
-std::string handed_advice(const Evidence& evidence) {
+Phrase handed_advice(const Evidence& evidence) {
   const std::vector<Suspect> variables = given_variables(evidence);
-  return variables.empty() ? "compare what the two runs hand to the operator at this line"
-                           : settings_advice(variables);
+  return variables.empty() ? Phrase("do-compare-handed") : settings_advice(variables);
 }
 
 /// Of lists of other lengths, or an argument that may be left out.
@@ -931,77 +868,76 @@ Cause given_alone_cause(const TracedInput& input,
     return is_given_alone(other) && other.baseline.slot.empty() == is_new;
   });
   return {CauseKind::kArgument,
-          fmt::format("it was given {} more in the {}: {}{}",
-                      counted(static_cast<std::uint64_t>(more), "tensor"),
-                      is_new ? "candidate" : "baseline",
-                      argument_text(input),
-                      of_host_text(evidence)),
+          followed_by(Phrase("given-more",
+                             {{"more", number_field(static_cast<std::uint64_t>(more))},
+                              {"run", run_field(!is_new)},
+                              {"argument", argument_text(input)}}),
+                      of_host(evidence)),
           handed_advice(evidence)};
 }
+
+Phrase look_at(std::uint64_t op) { return Phrase("do-look-at-op", {{"op", number_field(op)}}); }
 
 Cause propagated_cause(const TracedInput& input, const Evidence& evidence) {
   if (!input.producer) {
     return {CauseKind::kPropagated,
-            fmt::format("{} was made by an operator of the candidate only", argument_text(input))};
+            {Phrase("made-by-candidate-only", {{"argument", argument_text(input)}})}};
   }
   const std::uint32_t root = evidence.root_of.at(*input.producer);
   const bool chain = root != kUnmatched && root != *input.producer;
-  const std::uint64_t look = chain ? root : *input.producer;
-  std::string what = fmt::format("{} comes from op {}", argument_text(input), *input.producer);
-  if (chain) what += fmt::format(", and the difference from op {}", look);
-  return {CauseKind::kPropagated, std::move(what), fmt::format("look at op {}", look)};
+  Phrase comes("comes-from",
+               {{"argument", argument_text(input)}, {"op", number_field(*input.producer)}});
+  if (chain) comes.with("origin", number_field(root));
+  return {CauseKind::kPropagated, {std::move(comes)}, look_at(chain ? root : *input.producer)};
 }
 
 /// Of what Python hands to an operator.
-std::string made_by_program_text(const core::TensorRecord& tensor, const core::DumpSource& dump) {
+Phrase made_unseen(const core::TensorRecord& tensor, const core::DumpSource& dump) {
   if (tensor.producer >= 0) {
     const core::OpRecord maker = dump.op_head(static_cast<std::uint64_t>(tensor.producer));
     if (core::hands_out_memory(core::base_name(maker.op->name))) {
       // Memory that nobody has written has no contents.
-      return fmt::format(
-          ", and no recorded operator wrote it since {} made room for it: {} did{}",
-          op_text(maker),
-          dump.manifest().is_of_program() ? "the program" : "the model",
-          tensor.state == core::ContentState::kHashed ? "" : ", or nobody has written it");
+      return Phrase("no-operator-wrote",
+                    {{"op", op_text(maker)},
+                     {"is_program", dump.manifest().is_of_program()},
+                     {"maybe_nobody", tensor.state != core::ContentState::kHashed}});
     }
   }
-  return ", and no recorded operator made it: the program did";
+  return Phrase("no-operator-made");
 }
 
 /// Of a parameter or buffer of a program, in memory that nobody has written.
 std::optional<Cause> unwritten_state_cause(const TracedInput& input, const Evidence& evidence) {
   const core::TensorRecord& tensor = input.comparison->baseline;
   if (!evidence.baseline_writes.is_unwritten_state(tensor)) return std::nullopt;
-  return Cause(CauseKind::kUninitialised,
-               fmt::format("{}: it is state `{}` of the model",
-                           evidence.baseline_writes.describe_unwritten(tensor),
-                           core::named_source(tensor.name).name),
-               "compute or load it behind to_empty() or torch.empty(): a checkpoint does not hold "
-               "buffers that are not persistent");
+  Phrases what = evidence.baseline_writes.unwritten(tensor);
+  what.push_back(Phrase("is-state", {{"name", std::string(core::named_source(tensor.name).name)}}));
+  return Cause(CauseKind::kUninitialised, std::move(what), Phrase("do-fill-state"));
 }
 
 Cause amplified_cause(const TracedInput& input,
                       const OpFindings& findings,
                       const Evidence& evidence) {
-  std::string what = fmt::format(
-      "{} differs since op {} and passed the policy there", argument_text(input), *input.producer);
+  const FieldValue op = number_field(*input.producer);
+  Phrases what{Phrase("passed-there", {{"argument", argument_text(input)}, {"op", op}})};
   const double passed = evidence.passed_error.at(*input.producer);
   if (passed > 0) {
-    what += fmt::format("; this operator made the relative L2 error {:.3g} times as great",
-                        findings.severity / passed);
+    what.push_back(Phrase("made-error-greater", {{"factor", findings.severity / passed}}));
   }
-  return {CauseKind::kAmplified,
-          std::move(what),
-          fmt::format("look at op {}, or allow more at this operator", *input.producer)};
+  return {CauseKind::kAmplified, std::move(what), Phrase("do-look-at-op-or-allow", {{"op", op}})};
+}
+
+Phrases differs_unseen(const TracedInput& input, const Evidence& evidence) {
+  return {Phrase("argument-differs",
+                 {{"argument", argument_text(input)}, {"size", measured_size(input, evidence)}}),
+          made_unseen(input.comparison->baseline, evidence.baseline)};
 }
 
 Cause made_by_program(const TracedInput& input, const Evidence& evidence) {
   if (auto unwritten = unwritten_state_cause(input, evidence)) return *unwritten;
-  return {CauseKind::kConstant,
-          argument_text(input) + " differs" + measured_size(input, evidence) +
-              made_by_program_text(input.comparison->baseline, evidence.baseline) +
-              of_host_text(evidence),
-          handed_advice(evidence)};
+  Phrases what = differs_unseen(input, evidence);
+  append(of_host(evidence), what);
+  return {CauseKind::kConstant, std::move(what), handed_advice(evidence)};
 }
 
 Cause cause_of(const TracedInput& input, const OpFindings& findings, const Evidence& evidence) {
@@ -1010,35 +946,30 @@ Cause cause_of(const TracedInput& input, const OpFindings& findings, const Evide
   switch (input.origin) {
     case CauseKind::kRace:
       return {CauseKind::kRace,
-              fmt::format("{} was last written by {} in the baseline and by {} in the candidate, "
-                          "and nothing keeps these lanes in order",
-                          argument,
-                          writer_text(evidence.baseline, tensor.baseline.producer),
-                          writer_text(evidence.candidate, tensor.candidate.producer)),
-              "wait for the other fork before the tensor is written or read, or give each a "
-              "clone()"};
+              {Phrase("last-written-apart",
+                      {{"argument", argument},
+                       {"baseline", writer_text(evidence.baseline, tensor.baseline.producer)},
+                       {"candidate", writer_text(evidence.candidate, tensor.candidate.producer)}})},
+              Phrase("do-wait-for-fork")};
     case CauseKind::kInputData:
       return {CauseKind::kInputData,
-              fmt::format("the model was given other data: input `{}` differs before the first "
-                          "operator{}",
-                          input.name,
-                          measured_size(input, evidence))};
+              {Phrase("other-input",
+                      {{"name", input.name}, {"size", measured_size(input, evidence)}})}};
     case CauseKind::kWeights:
       return weights_cause(input, evidence);
     case CauseKind::kDtypePromotion:
       return cast_cause(input, evidence);
     case CauseKind::kReceived:
-      return {CauseKind::kReceived, given_text(input, evidence)};
+      return {CauseKind::kReceived, {given_later(input, evidence)}};
     case CauseKind::kArgument:
       return is_given_alone(tensor) ? given_alone_cause(input, findings, evidence)
                                     : other_tensor_cause(input, findings, evidence);
     case CauseKind::kUninitialised:
-      return {CauseKind::kUninitialised,
-              evidence.baseline_writes.describe_unwritten(tensor.baseline)};
+      return {CauseKind::kUninitialised, evidence.baseline_writes.unwritten(tensor.baseline)};
     case CauseKind::kUnobservedWrite:
       if (auto race = race_cause(&tensor.baseline, &tensor.candidate)) return *race;
       if (auto unwritten = partly_written_cause(input, evidence)) return *unwritten;
-      return {CauseKind::kUnobservedWrite, unobserved_text(input)};
+      return {CauseKind::kUnobservedWrite, {unobserved(input)}};
     case CauseKind::kPropagated:
       return propagated_cause(input, evidence);
     case CauseKind::kAmplified:
@@ -1046,24 +977,22 @@ Cause cause_of(const TracedInput& input, const OpFindings& findings, const Evide
     default:
       if (evidence.baseline.manifest().is_of_program()) return made_by_program(input, evidence);
       if (tensor.baseline.producer >= 0) {
-        return {CauseKind::kConstant,
-                argument + " differs" + measured_size(input, evidence) +
-                    made_by_program_text(tensor.baseline, evidence.baseline),
-                "compare the numbers that the model is given, and those that it holds: "
-                "torch.tensor([...]) is made of them with no operator"};
+        return {
+            CauseKind::kConstant, differs_unseen(input, evidence), Phrase("do-compare-numbers")};
       }
-      return {CauseKind::kConstant,
-              argument +
-                  " is a constant of the graph that differs; a traced random value may be "
-                  "baked in"};
+      return {CauseKind::kConstant, {Phrase("constant-of-graph", {{"argument", argument}})}};
   }
 }
 
-Attribution inherited_from(std::uint64_t op, std::string what) {
+Attribution inherited_from(std::uint64_t op, Phrase what) {
   return {Relation::kPropagated,
           DivergenceKind::kOrigin,
           {op},
-          {CauseKind::kPropagated, std::move(what), fmt::format("look at op {}", op)}};
+          {CauseKind::kPropagated, {std::move(what)}, look_at(op)}};
+}
+
+Attribution inherited_from(std::uint64_t op, std::string_view key) {
+  return inherited_from(op, Phrase(key, {{"op", number_field(op)}}));
 }
 
 std::vector<std::uint64_t> producers_of(const std::vector<TracedInput>& inputs, CauseKind origin) {
@@ -1118,12 +1047,13 @@ std::optional<Cause> clipped_otherwise(const core::OpHead& reader, const Evidenc
     const auto from = norm_in(evidence.baseline.op(op));
     const auto to = norm_in(evidence.candidate.op(*there));
     if (!from || !to || *from == *to) break;
+    const std::string name(kMaxNorm);
     return Cause(CauseKind::kArgument,
-                 fmt::format("gradients are clipped by another norm: {} {} -> {}",
-                             kMaxNorm,
-                             core::to_text({*from}),
-                             core::to_text({*to})),
-                 fmt::format("give both runs the same {}", kMaxNorm));
+                 {Phrase("clipped-otherwise",
+                         {{"name", name},
+                          {"baseline", core::to_text({*from})},
+                          {"candidate", core::to_text({*to})}})},
+                 Phrase("do-same-value", {{"name", name}}));
   }
   return std::nullopt;
 }
@@ -1165,23 +1095,23 @@ std::optional<Attribution> from_scalars(const JudgedCall& call, const Evidence& 
     if (found == evidence.scalar_results.end()) continue;
     if (found->second == call.baseline.index) continue;  // named values are both at once
     return inherited_from(found->second,
-                          fmt::format("argument `{}` is what op {} returned: {} against {}",
-                                      argument.name,
-                                      found->second,
-                                      argument.baseline,
-                                      argument.candidate));
+                          Phrase("argument-returned",
+                                 {{"name", argument.name},
+                                  {"op", number_field(found->second)},
+                                  {"baseline", argument.baseline},
+                                  {"candidate", argument.candidate}}));
   }
   return std::nullopt;
 }
 
 }  // namespace
 
-std::string describe_unwritten(const JudgedCall& call, const Evidence& evidence) {
+std::optional<Phrase> describe_unwritten(const JudgedCall& call, const Evidence& evidence) {
   const core::TensorRecord* tensor = unwritten_argument(call.baseline);
   if (tensor != nullptr) return evidence.baseline_writes.describe_unwritten(*tensor);
   tensor = unwritten_argument(call.candidate);
   if (tensor != nullptr) return evidence.candidate_writes.describe_unwritten(*tensor);
-  if (!evidence.baseline.manifest().is_of_program()) return {};
+  if (!evidence.baseline.manifest().is_of_program()) return std::nullopt;
   for (const bool of_baseline : {true, false}) {
     const core::OpRecord& record = of_baseline ? call.baseline : call.candidate;
     const WriteHistory& writes = of_baseline ? evidence.baseline_writes : evidence.candidate_writes;
@@ -1192,11 +1122,11 @@ std::string describe_unwritten(const JudgedCall& call, const Evidence& evidence)
       }
     }
   }
-  return {};
+  return std::nullopt;
 }
 
 void Evidence::see_gradients(const JudgedCall& call) {
-  if (!gradients_apart.empty()) return;
+  if (gradients_apart) return;
   const auto& here = call.baseline.tensors;
   const auto& there = call.candidate.tensors;
   for (std::size_t i = 0; i < std::min(here.size(), there.size()); ++i) {
@@ -1204,10 +1134,10 @@ void Evidence::see_gradients(const JudgedCall& call) {
         here[i].slot != there[i].slot) {
       continue;
     }
-    gradients_apart = fmt::format("gradients are asked of `{}` at {} in the {} alone",
-                                  here[i].slot,
-                                  op_text(call.baseline),
-                                  here[i].requires_grad ? "baseline" : "candidate");
+    gradients_apart = Phrase("gradients-asked-alone",
+                             {{"slot", here[i].slot},
+                              {"op", op_text(call.baseline)},
+                              {"run", run_field(here[i].requires_grad)}});
     return;
   }
 }
@@ -1232,17 +1162,15 @@ void lead_with_host_generator(const Evidence& evidence,
 }
 
 void lead_with_mode(const Evidence& evidence, Cause& cause) {
-  const auto changes = mode_changes(evidence.baseline.manifest(), evidence.candidate.manifest());
+  auto changes = mode_changes(evidence.baseline.manifest(), evidence.candidate.manifest());
   if (changes.empty()) return;
-  lead_with({CauseKind::kMode,
-             fmt::format("the model ran in another mode: {}", fmt::join(changes, ", "))},
-            cause);
+  lead_with({CauseKind::kMode, {Phrase("mode-apart", {{"changes", std::move(changes)}})}}, cause);
 }
 
 void name_told(const Evidence& evidence, Cause& cause) {
   if (evidence.told.empty()) return;
   const bool beside_data = !evidence.report.named_tensors.empty();
-  cause.evidence += "; suspect: " + suspects_text(evidence.told, beside_data);
+  cause.evidence.push_back(suspects_phrase(evidence.told, beside_data));
   cause.advice = settings_advice(evidence.told);
 }
 
@@ -1256,13 +1184,13 @@ std::optional<Cause> mode_of_module(const core::OpRecord& baseline,
     if (from == nullptr || to == nullptr || *from == *to) continue;
     const std::string_view module = module_of(baseline);
     return Cause(CauseKind::kMode,
-                 fmt::format("{} ran in another mode: {} was called with {}: {} against {}",
-                             module.empty() ? "it" : fmt::format("module `{}`", module),
-                             operator_text(baseline),
-                             name,
-                             core::to_text({*from}),
-                             core::to_text({*to})),
-                 "look where the two runs call train() and eval() before this line");
+                 {Phrase("mode-of-module",
+                         {{"module", std::string(module)},
+                          {"operator", operator_text(baseline)},
+                          {"name", std::string(name)},
+                          {"baseline", core::to_text({*from})},
+                          {"candidate", core::to_text({*to})}})},
+                 Phrase("do-look-train-eval"));
   }
   return std::nullopt;
 }
@@ -1289,7 +1217,7 @@ std::optional<std::uint64_t> before_order(std::uint64_t order, const Evidence& e
 Attribution from_order(const JudgedCall& call, const Evidence& evidence) {
   const core::OpRecord& order = call.baseline;
   if (const auto op = before_order(order.index, evidence)) {
-    return inherited_from(*op, fmt::format("the order of the samples parts at op {}", *op));
+    return inherited_from(*op, "order-parts");
   }
   const core::Value* sampler = core::find_argument(order, core::kSampler);
   Attribution result;
@@ -1298,22 +1226,20 @@ Attribution from_order(const JudgedCall& call, const Evidence& evidence) {
   };
   if (size(order) != size(call.candidate)) {
     result.cause = {CauseKind::kConstant,
-                    fmt::format("the loader that is made at this line takes batches of {} samples "
-                                "against {}{}",
-                                size(order),
-                                size(call.candidate),
-                                of_host_text(evidence)),
-                    "give both runs one batch size and one dataset"};
+                    followed_by(Phrase("other-batch-sizes",
+                                       {{"baseline", number_field(size(order))},
+                                        {"candidate", number_field(size(call.candidate))}}),
+                                of_host(evidence)),
+                    Phrase("do-one-batch-size")};
     return result;
   }
-  result.cause = {CauseKind::kConstant,
-                  fmt::format("the loader that is made at this line takes other samples, as its "
-                              "sampler ({}) says, and no recorded operator drew them: the program "
-                              "ordered them{}",
-                              sampler == nullptr ? "unknown" : core::to_text(*sampler),
-                              of_host_text(evidence)),
-                  "order them by something that repeats: what a set holds or a folder lists comes "
-                  "in any order unless it is sorted, and what shuffles needs a seed"};
+  result.cause = {
+      CauseKind::kConstant,
+      followed_by(Phrase("ordered-by-program",
+                         {{"sampler",
+                           sampler == nullptr ? std::string("unknown") : core::to_text(*sampler)}}),
+                  of_host(evidence)),
+      Phrase("do-order-samples")};
   return result;
 }
 
@@ -1323,8 +1249,7 @@ std::optional<Attribution> from_worker(std::uint64_t order,
                                        const Evidence& evidence) {
   const auto first = std::ranges::lower_bound(evidence.of_workers, order);
   if (first == evidence.of_workers.end() || *first > batch) return std::nullopt;
-  return inherited_from(*first,
-                        fmt::format("a worker made it, whose op {} gave something else", *first));
+  return inherited_from(*first, "worker-made");
 }
 
 /// What a loader does for a batch of other samples: nothing there is to blame.
@@ -1340,7 +1265,7 @@ std::optional<Attribution> from_data(const JudgedCall& call, const Evidence& evi
     const bool is_batch = call.baseline.op && call.baseline.op->name == core::kBatchRecord;
     return is_batch ? from_worker(order, call.baseline.index, evidence) : std::nullopt;
   }
-  return inherited_from(order, fmt::format("it is given other samples: op {}", order));
+  return inherited_from(order, "given-other-samples");
 }
 
 /// The name of the first output that differs and begins like this; null where there is none.
@@ -1353,20 +1278,18 @@ const std::string* first_slot_below(std::string_view prefix, const OpFindings& f
 }
 
 /// Of a part of a program that was not recorded, or not read, there are only its losses, its
-/// batches and what its optimizers left: `gradients were equal, what the optimizer keeps parts
-/// first: exp_avg of ...`.
-std::string parting_of_step(const OpFindings& findings) {
+/// batches and what its optimizers left: which of these parts first.
+Phrase parting_of_step(const OpFindings& findings) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kParts{
-      {{core::kGradientPrefix, "the gradient of `{}` parts first"},
-       {"state.", "gradients were equal, and what the optimizer keeps parts first: `{}`"},
-       {core::kParameterPrefix,
-        "gradients and what the optimizer keeps were equal, and `{}` parts first"}}};
-  for (const auto& [prefix, text] : kParts) {
+      {{core::kGradientPrefix, "gradient-parts"},
+       {"state.", "state-parts"},
+       {core::kParameterPrefix, "parameter-parts"}}};
+  for (const auto& [prefix, key] : kParts) {
     if (const std::string* slot = first_slot_below(prefix, findings)) {
-      return fmt::format(fmt::runtime(text), slot->substr(prefix.size()));
+      return Phrase(key, {{"name", slot->substr(prefix.size())}});
     }
   }
-  return "what the program made parts here";
+  return Phrase("program-parts");
 }
 
 /// Whether this is what a step left of which other operators, at least, were recorded.
@@ -1385,20 +1308,17 @@ bool is_of_recorded_step(const JudgedCall& call, const Evidence& evidence) {
 
 /// Of a step whose operators tell nothing: `said` of them, and what `more` of them would take.
 /// Nothing before it diverged, or its inputs would be said to.
-Attribution from_step(const JudgedCall& call, std::string_view said, std::string more) {
+Attribution from_step(const JudgedCall& call, std::string_view said, Phrase more) {
   const OpFindings& findings = call.findings;
   const bool gradients = first_slot_below(core::kGradientPrefix, findings) != nullptr;
   Attribution result;
   if (call.baseline.op->name == core::kStepRecord && !gradients && !findings.arguments.empty()) {
-    result.cause = {
-        CauseKind::kArgument,
-        fmt::format("gradients were equal, and the optimizer was told other numbers: {}",
-                    arguments_of(findings)),
-        "give the optimizers of both the same options"};
+    result.cause = {CauseKind::kArgument,
+                    {Phrase("optimizer-told-otherwise", {{"arguments", arguments_of(findings)}})},
+                    Phrase("do-same-options")};
   } else {
-    result.cause = {CauseKind::kUnobservedWrite,
-                    fmt::format("{}{}", said, parting_of_step(findings)),
-                    std::move(more)};
+    result.cause = {
+        CauseKind::kUnobservedWrite, {Phrase(said), parting_of_step(findings)}, std::move(more)};
   }
   return result;
 }
@@ -1420,10 +1340,10 @@ std::optional<Attribution> from_parameter(const JudgedCall& call, const Evidence
   }
   const TensorComparison& first = findings.outputs.front();
   const auto op = static_cast<std::uint64_t>(writer_of(first));
-  return inherited_from(
-      op,
-      fmt::format(
-          "`{}` comes from op {}", first.baseline.slot.substr(core::kParameterPrefix.size()), op));
+  return inherited_from(op,
+                        Phrase("parameter-comes-from",
+                               {{"name", first.baseline.slot.substr(core::kParameterPrefix.size())},
+                                {"op", number_field(op)}}));
 }
 
 std::optional<Attribution> from_unrecorded_step(const JudgedCall& call, const Evidence& evidence) {
@@ -1431,22 +1351,17 @@ std::optional<Attribution> from_unrecorded_step(const JudgedCall& call, const Ev
   if (auto by_parameter = from_parameter(call, evidence)) return by_parameter;
   const core::TraceSummary& trace = evidence.baseline.manifest().trace;
   if (trace.optimizer == core::kOptimizerState && is_of_recorded_step(call, evidence)) {
-    return from_step(call,
-                     "of the optimizer's operators only what they left was read: ",
-                     "read each of them: --optimizer operators, or dump.optimizer");
+    return from_step(call, "optimizer-not-read", Phrase("do-read-optimizer"));
   }
   if (trace.only.empty()) return std::nullopt;
   for (std::uint64_t op = call.baseline.index; op-- > 0;) {
-    if (evidence.outcomes.at(op) != OpOutcome::kDiverged) continue;
-    return inherited_from(op,
-                          fmt::format("op {}, before it, diverged, and what lies between was not "
-                                      "recorded",
-                                      op));
+    if (evidence.outcomes.at(op) == OpOutcome::kDiverged) {
+      return inherited_from(op, "behind-unrecorded");
+    }
   }
-  return from_step(
-      call,
-      "operators of this part were not recorded: ",
-      fmt::format("record the step as well: --steps {}, or dump.steps", call.baseline.step));
+  return from_step(call,
+                   "part-not-recorded",
+                   Phrase("do-record-step", {{"step", number_field(call.baseline.step)}}));
 }
 
 }  // namespace
@@ -1457,7 +1372,7 @@ Attribution attribute(const JudgedCall& call, const Evidence& evidence) {
   const std::uint32_t child = evidence.divergent_child.at(call.baseline.index);
   if (child != kUnmatched) {
     // On whose account nothing inside it is at fault.
-    result = inherited_from(child, fmt::format("op {}, which it calls, diverged", child));
+    result = inherited_from(child, "child-diverged");
   } else if (auto by_inputs = from_inputs(findings, call.baseline, evidence)) {
     result = std::move(*by_inputs);
     if (result.relation == Relation::kOrigin) {

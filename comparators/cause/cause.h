@@ -83,9 +83,11 @@ class WriteHistory {
   /// written since, and that none has shown in another way: NumPy could fill it through a view.
   [[nodiscard]] bool is_unwritten_state(const core::TensorRecord& tensor) const;
 
-  /// `` `self` is memory that op 3 aten::empty allocated and that no operator has written since``;
-  /// empty where a call inside an operator allocated it, or nobody did.
-  [[nodiscard]] std::string describe_unwritten(const core::TensorRecord& tensor) const;
+  /// Who allocated the memory of a tensor, and who wrote a part of it; null where a call inside an
+  /// operator allocated it, or nobody did.
+  [[nodiscard]] std::optional<Phrase> describe_unwritten(const core::TensorRecord& tensor) const;
+  /// The same, as evidence.
+  [[nodiscard]] Phrases unwritten(const core::TensorRecord& tensor) const;
 
  private:
   void see_allocations(const core::OpRecord& record);
@@ -130,9 +132,8 @@ class RngLedger {
   /// was not recorded for either side.
   [[nodiscard]] std::optional<bool> stood_elsewhere(const JudgedCall& call) const;
 
-  /// `the generators started apart (seed 1 against 2)`, `the stream parted at op 3 aten::rand,
-  /// which drew 8 against 4 numbers`; empty while they are together.
-  [[nodiscard]] const std::string& parting() const noexcept { return parting_; }
+  /// How they parted, and which draw was the last alike; empty while they are together.
+  [[nodiscard]] const Phrases& parting() const noexcept { return parting_; }
   /// They parted before the first draw, by their seeds.
   [[nodiscard]] bool started_apart() const noexcept { return started_apart_; }
   /// Of the generator of the process, from which threads draw.
@@ -141,7 +142,7 @@ class RngLedger {
   [[nodiscard]] RandomDraws draws() const;
 
  private:
-  void part(std::string sentence);
+  void part(Phrase how);
   /// Whether a thread beside the main one has drawn from the generator that this draws from.
   bool is_drawn_by_threads(const core::OpRecord& record);
   /// Of calls in calls the outermost that drew counts. To be told every call, in the order in which
@@ -151,11 +152,11 @@ class RngLedger {
 
   std::uint64_t baseline_seed_ = 0;
   std::uint64_t candidate_seed_ = 0;
-  std::string drawn_apart_;  ///< where one run draws on the host and the other does not
+  std::optional<Phrase> drawn_apart_;  ///< where one run draws on the host and the other does not
   bool started_apart_ = false;
   bool parted_in_threads_ = false;
   bool in_threads_ = false;  ///< a thread beside the main one drew
-  std::string parting_;
+  Phrases parting_;
   std::string last_draw_;  ///< the last operator that drew alike on both sides
   RandomDraws draws_;
   std::map<std::uint64_t, std::uint64_t> below_;  ///< counted under a call that has not ended
@@ -238,9 +239,8 @@ struct Evidence {
   std::vector<std::uint64_t> of_workers = {};
   /// Differing contents that no operator made, and the first baseline op that read them.
   std::map<Unmade, std::uint64_t> unmade = {};
-  /// `gradients are asked of `weight` at op 3 aten::linear in the baseline alone`, of the first
-  /// such operator; empty where there is none.
-  std::string gradients_apart = {};
+  /// Of the first operator of which one run alone asks gradients; null where there is none.
+  std::optional<Phrase> gradients_apart = {};
 
   /// To be told every pair, in the order in which the calls ended.
   void see_gradients(const JudgedCall& call);
@@ -250,27 +250,27 @@ struct Evidence {
 /// (docs/DECISIONS.md, causes) that holds, and the later ones beside it.
 Attribution attribute(const JudgedCall& call, const Evidence& evidence);
 
-/// A parameter or buffer that a program reads and nobody has written: `read-unwritten`.
+/// A parameter or buffer that a program reads and nobody has written.
 struct UnwrittenRead {
   std::string name;
   std::uint64_t reader = 0;     ///< op index of the first operator that reads it
   std::uint64_t allocated = 0;  ///< and of the one that made room for it
 };
-inline constexpr std::string_view kReadUnwritten = "read-unwritten";
 
 /// All of one recording, by the reader; each storage once. It is a suspicion: the program may have
 /// filled the memory with no operator.
 /// @throws core::Error{kDumpDamaged}
 std::vector<UnwrittenRead> find_unwritten_reads(const core::DumpSource& dump);
 
-/// `` `self` is memory that op 3 aten::empty allocated and that no operator has written since``, of
-/// what either run reads of such memory; empty where neither is known to.
-std::string describe_unwritten(const JudgedCall& call, const Evidence& evidence);
+/// What either run reads of memory that nobody has written; null where neither is known to.
+std::optional<Phrase> describe_unwritten(const JudgedCall& call, const Evidence& evidence);
 
 /// What a program may have computed differing values of, or branched on, where no operator did:
-/// what it set otherwise in each run, and what no seed pins, each with its line. Begins with `; `,
-/// or is empty.
-std::string of_host_text(const Evidence& evidence);
+/// what it set otherwise in each run, and what no seed pins, each with its line.
+Phrases of_host(const Evidence& evidence);
+
+/// That the generators of two runs were seeded otherwise.
+Phrase seeds_apart(std::uint64_t baseline, std::uint64_t candidate);
 
 /// Where one model was in training mode and the other was not, or other modules of it were: that
 /// comes before `cause`, which follows from it. Nothing where a manifest does not say.

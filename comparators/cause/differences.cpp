@@ -452,31 +452,21 @@ std::string in_configuration(const Suspect& suspect) {
 
 }  // namespace
 
-std::string suspects_text(const std::vector<Suspect>& suspects, bool beside_data) {
-  if (suspects.size() == 1) {
-    return suspects.front().text + (beside_data ? "" : ", the only setting that differs");
-  }
-  constexpr std::size_t kShown = 3;
-  std::vector<std::string_view> texts;
+Phrase suspects_phrase(const std::vector<Suspect>& suspects, bool beside_data) {
+  std::vector<std::string> texts;
   texts.reserve(suspects.size());
   for (const Suspect& suspect : suspects) texts.push_back(suspect.text);
-  const std::size_t total = texts.size();
-  if (total > kShown) texts.resize(kShown);
-  std::string text = fmt::format("{}", fmt::join(texts, ", "));
-  return total > kShown ? fmt::format("{} and {} more", text, total - kShown) : text;
+  const bool is_only = texts.size() == 1 && !beside_data;
+  return Phrase("suspects", {{"suspects", std::move(texts)}, {"is_only", is_only}});
 }
 
-std::string settings_advice(const std::vector<Suspect>& suspects) {
+Phrase settings_advice(const std::vector<Suspect>& suspects) {
   const auto is_settable = [](const Suspect& suspect) { return !suspect.pointer.empty(); };
   const auto settable = std::ranges::count_if(suspects, is_settable);
-  if (settable == 0) {
-    return fmt::format("let the program set {} alike in both runs", suspects.front().name);
-  }
-  if (settable == 1) {
-    return "give both runs " + in_configuration(*std::ranges::find_if(suspects, is_settable));
-  }
-  return "give both runs the same values, in one configuration; repro-check bisect finds which of "
-         "them it is";
+  if (settable == 0) return Phrase("do-set-alike", {{"name", suspects.front().name}});
+  if (settable > 1) return Phrase("do-give-settings");
+  return Phrase("do-give-setting",
+                {{"setting", in_configuration(*std::ranges::find_if(suspects, is_settable))}});
 }
 
 namespace {

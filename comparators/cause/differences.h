@@ -69,14 +69,14 @@ std::string to_text(const Difference& difference);
 /// `dtype null -> bfloat16`; empty where the runs have one.
 std::string dtype_change(const std::vector<Difference>& differences);
 
-/// `threads.intra_op 2 -> 1, the only setting that differs`
+/// Which settings may be why; of one that it is the only one that differs.
 /// @param suspects     one at least
 /// @param beside_data  inputs or weights differ as well
-std::string suspects_text(const std::vector<Suspect>& suspects, bool beside_data = false);
+Phrase suspects_phrase(const std::vector<Suspect>& suspects, bool beside_data);
 
 /// What to write into a configuration, or into a program, so that both runs have the same.
 /// @param suspects  one at least
-std::string settings_advice(const std::vector<Suspect>& suspects);
+Phrase settings_advice(const std::vector<Suspect>& suspects);
 
 /// Forward arguments, parameters and buffers that were not the same before the first operator, with
 /// metrics where both dumps hold their bytes. Parameters and buffers of the candidate go by the

@@ -126,18 +126,15 @@ bool steady_on_one_thread(const ReplayEvidence& evidence) {
 }
 
 Cause confirmed(const ReplayEvidence& evidence, const Setting& setting) {
-  Cause cause(kKernel,
-              fmt::format("its inputs were bit-equal, and executed again by itself it gave {} "
-                          "(confirmed)",
-                          count_text(setting)));
-  if (steady_on_one_thread(evidence)) {
-    cause.advice =
-        "set \"threads\": 1, with which it repeats, or \"determinism\": \"error\", which takes a "
-        "deterministic kernel or refuses";
-  } else {
-    cause.advice += ", or use another operator";
-  }
-  return cause;
+  Phrase gave("executed-gave",
+              {{"results", number_field(setting.results.size())},
+               {"calls", number_field(setting.calls)},
+               {"threads", number_field(setting.threads)}});
+  if (!setting.isa.empty()) gave.with("capability", setting.cpu_capability);
+  return {kKernel,
+          {std::move(gave), Phrase("confirmed")},
+          Phrase(steady_on_one_thread(evidence) ? "do-one-thread-repeats"
+                                                : "do-deterministic-or-other")};
 }
 
 /// The kernel becomes the cause, or stands first beside a cause that a replay says nothing about.
@@ -155,9 +152,9 @@ void note_steady(const ReplayEvidence& evidence, Cause& cause) {
   std::uint64_t calls = 0;
   for (const Setting& setting : evidence.settings) calls += setting.calls;
   const auto rewrite = [&](Cause& each) {
-    if (each.kind != kKernel) return;
-    each.evidence = fmt::format(
-        "{} (likely; {} by itself did not show it)", each.known, counted(calls, "call"));
+    const bool is_likely = !each.evidence.empty() && each.evidence.back().key == kLikely;
+    if (each.kind != kKernel || !is_likely) return;
+    each.evidence.back() = Phrase("likely-not-shown", {{"calls", number_field(calls)}});
   };
   rewrite(cause);
   std::ranges::for_each(cause.also, rewrite);
@@ -174,12 +171,9 @@ void judge_threads(const ReplayEvidence& evidence, Cause& cause) {
     counts.insert(setting.threads);
   }
   if (counts.size() < 2) return;
-  cause.evidence +=
-      results.size() > 1
-          ? fmt::format("; by itself it gives another result with {} threads (confirmed)",
-                        fmt::join(counts, " and "))
-          : fmt::format("; by itself it gives one result with {} threads, so not confirmed",
-                        fmt::join(counts, " and "));
+  cause.evidence.push_back(
+      Phrase(results.size() > 1 ? "by-threads-confirmed" : "by-threads-not-confirmed",
+             {{"threads", RankList(counts.begin(), counts.end())}}));
 }
 
 }  // namespace

@@ -188,36 +188,46 @@ bool WriteHistory::is_written_in_part(const TensorRecord& tensor) const {
          allocation->written < core::element_count(tensor.shape);
 }
 
-std::string WriteHistory::describe_unwritten(const TensorRecord& tensor) const {
+std::optional<Phrase> WriteHistory::describe_unwritten(const TensorRecord& tensor) const {
   const Allocation* allocation = allocations_.find(tensor.storage);
-  if (allocation == nullptr) return {};
+  if (allocation == nullptr) return std::nullopt;
   const auto text = [&](std::int64_t op) {
     return op_text(dump_.op_head(static_cast<std::uint64_t>(op)));
   };
-  std::string what =
-      fmt::format("`{}` is memory that {} allocated", tensor.slot, text(allocation->op));
+  Phrase what("unwritten",
+              {{"slot", tensor.slot},
+               {"allocator", text(allocation->op)},
+               {"allocated_by", allocation->op}});
   const bool known =
       tensor.producer >= 0 && static_cast<std::uint64_t>(tensor.producer) < dump_.op_count();
-  if (tensor.producer == allocation->op || !known) {
-    return what + " and that no operator has written since";
-  }
-  return what +
-         fmt::format(" and that has been written in part alone, last by {}", text(tensor.producer));
+  if (tensor.producer != allocation->op && known) what.with("writer", text(tensor.producer));
+  return what;
+}
+
+Phrases WriteHistory::unwritten(const TensorRecord& tensor) const {
+  const auto what = describe_unwritten(tensor);
+  return what ? Phrases{*what} : Phrases{};
+}
+
+Phrase seeds_apart(std::uint64_t baseline, std::uint64_t candidate) {
+  return Phrase("seeds-apart",
+                {{"baseline", std::to_string(baseline)}, {"candidate", std::to_string(candidate)}});
 }
 
 RngLedger::RngLedger(const core::RunManifest& baseline, const core::RunManifest& candidate)
     : baseline_seed_(baseline.seed),
       candidate_seed_(candidate.seed),
-      drawn_apart_(baseline.rng == candidate.rng
-                       ? std::string()
-                       : fmt::format("the runs draw in other ways: rng {} -> {}",
-                                     baseline.rng,
-                                     candidate.rng)) {}
+      drawn_apart_(
+          baseline.rng == candidate.rng
+              ? std::nullopt
+              : std::optional(Phrase("draws-otherwise",
+                                     {{"baseline", baseline.rng}, {"candidate", candidate.rng}}))) {
+}
 
-void RngLedger::part(std::string sentence) {
+void RngLedger::part(Phrase how) {
   if (!parting_.empty()) return;
-  parting_ = std::move(sentence);
-  if (!last_draw_.empty()) parting_ += fmt::format("; {} was the last to draw alike", last_draw_);
+  parting_ = {std::move(how)};
+  if (!last_draw_.empty()) parting_.push_back(Phrase("last-drawn-alike", {{"op", last_draw_}}));
 }
 
 void RngLedger::count_calls(const core::OpRecord& record) {
@@ -262,7 +272,7 @@ void RngLedger::see(const JudgedCall& call) {
   if (from.has_value() == to.has_value()) count_calls(baseline);
   if (!from && !to) return;
   // Places then say nothing: on the host each draw is one, whatever it draws.
-  if (!drawn_apart_.empty()) part(drawn_apart_);
+  if (drawn_apart_) part(*drawn_apart_);
   if (!from || !to) {
     see_unmatched(from ? baseline : call.candidate, from.has_value());
     return;
@@ -272,22 +282,18 @@ void RngLedger::see(const JudgedCall& call) {
   // Not by the seeds of the runs: the model may have seeded its generators alike since.
   if (from->seed != to->seed) {
     started_apart_ = started_apart_ || parting_.empty();
-    part(fmt::format("the generators started apart (seed {} against {})", from->seed, to->seed));
+    part(seeds_apart(from->seed, to->seed));
   } else if (elsewhere && is_of_threads) {
     parted_in_threads_ = parted_in_threads_ || parting_.empty();
-    part(
-        fmt::format("{} of lane {} found the generator of the process at another place: threads "
-                    "draw from it as they come",
-                    op_text(baseline),
-                    core::lane_text(baseline.lane)));
+    part(Phrase("threads-draw",
+                {{"op", op_text(baseline)}, {"lane", core::lane_text(baseline.lane)}}));
   } else if (elsewhere) {
-    part(fmt::format("{} found the generator at another place; what moved it there is not recorded",
-                     op_text(baseline)));
+    part(Phrase("generator-moved-unseen", {{"op", op_text(baseline)}}));
   } else if (from->position_after != to->position_after) {
-    part(fmt::format("the stream parted at {}: it drew {} against {} numbers",
-                     op_text(baseline),
-                     drawn_text(from->drawn),
-                     drawn_text(to->drawn)));
+    part(Phrase("stream-parted",
+                {{"op", op_text(baseline)},
+                 {"baseline", drawn_text(from->drawn)},
+                 {"candidate", drawn_text(to->drawn)}}));
   } else if (parting_.empty()) {
     last_draw_ = op_text(baseline);
   }
@@ -295,10 +301,10 @@ void RngLedger::see(const JudgedCall& call) {
 
 void RngLedger::see_unmatched(const core::OpRecord& record, bool in_baseline) {
   if (!record.generator) return;
-  part(fmt::format("the stream parted at {}, which drew {} numbers in the {} only",
-                   op_text(record),
-                   drawn_text(record.generator->drawn),
-                   in_baseline ? "baseline" : "candidate"));
+  part(Phrase("stream-parted-alone",
+              {{"op", op_text(record)},
+               {"drawn", drawn_text(record.generator->drawn)},
+               {"run", run_field(in_baseline)}}));
 }
 
 std::optional<bool> RngLedger::stood_elsewhere(const JudgedCall& call) const {

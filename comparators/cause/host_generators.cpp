@@ -56,29 +56,26 @@ std::string found_in(const std::map<std::string, std::string>& texts, const std:
 
 /// Of one that was never seeded, or to something else.
 /// @param by, other  what seeded it; empty = nothing
-/// @param moved      where it moved, behind `; `, or nothing
+/// @param moved      where it moved; empty = not known
 Cause cause_of_seeds(const Known& generator,
                      const std::string& by,
                      const std::string& other,
-                     const std::string& moved) {
-  if (by.empty() && other.empty()) {
-    return Cause(CauseKind::kRngStream,
-                 fmt::format("{} was never seeded: it stood elsewhere in each run from the start, "
-                             "and the program drew from it{}",
-                             generator.text,
-                             moved),
-                 fmt::format("seed it: {}(...), or let exec do so (--seed)", generator.seed));
-  }
-  const auto text = [](const std::string& seeded) {
-    return seeded.empty() ? "never" : core::printable(seeded);
+                     const Phrases& moved) {
+  const auto cause = [&](Phrase what, Phrase advice) {
+    Phrases evidence{std::move(what)};
+    append(moved, evidence);
+    return Cause(CauseKind::kRngStream, std::move(evidence), std::move(advice));
   };
-  return Cause(CauseKind::kRngStream,
-               fmt::format("{} was seeded otherwise: {} in the baseline, {} in the candidate{}",
-                           generator.text,
-                           text(by),
-                           text(other),
-                           moved),
-               "give it the same seed in every run");
+  const FieldValue name = std::string(generator.text);
+  if (by.empty() && other.empty()) {
+    return cause(Phrase("never-seeded", {{"generator", name}}),
+                 Phrase("do-seed-it", {{"function", std::string(generator.seed)}}));
+  }
+  return cause(Phrase("seeded-apart",
+                      {{"generator", name},
+                       {"baseline", core::printable(by)},
+                       {"candidate", core::printable(other)}}),
+               Phrase("do-same-seed"));
 }
 
 }  // namespace
@@ -154,9 +151,9 @@ std::optional<Cause> HostGenerators::apart(const std::string& name, std::size_t 
       if (!text.empty() || at >= readings->size()) continue;
       text = found_in((*readings)[at].moved, name);
     }
-    if (text.empty()) return text;
+    if (text.empty()) return Phrases{};
     const bool are_two = text.find(" and ") != std::string::npos;
-    return fmt::format("; it moved {} {}", are_two ? "between" : "at", core::printable(text));
+    return Phrases{Phrase("moved-at", {{"are_two", are_two}, {"places", core::printable(text)}})};
   };
   const std::string by = seeded_by(baseline, generator);
   const std::string other = seeded_by(candidate, generator);
@@ -167,23 +164,21 @@ std::optional<Cause> HostGenerators::apart(const std::string& name, std::size_t 
   // One of them has a reading there.
   const Readings& longer = here_->size() < there_.size() ? there_ : *here_;
   const std::string since = first == 0 ? "the start" : core::printable(longer.at(first - 1).where);
-  return Cause(CauseKind::kRngStream,
-               fmt::format("{} moved otherwise in each run since {}, where it stood alike{}",
-                           generator.text,
-                           since,
-                           places(first)),
-               "look what draws from it in one run alone, or more often, between these lines");
+  Phrases evidence{
+      Phrase("moved-otherwise", {{"generator", std::string(generator.text)}, {"since", since}})};
+  append(places(first), evidence);
+  return Cause(CauseKind::kRngStream, std::move(evidence), Phrase("do-look-what-draws"));
 }
 
-std::vector<std::string> moved_generators(const core::RunManifest& manifest) {
-  std::vector<std::string> texts;
+Phrases moved_generators(const core::RunManifest& manifest) {
+  Phrases moved;
   for (const Known& generator : kGenerators) {
     if (!has_moved(manifest, generator.name)) continue;
     const std::string by = seeded_by(manifest, generator);
-    texts.push_back(fmt::format(
-        "{} moved, {}", generator.text, by.empty() ? "and was never seeded" : "seeded " + by));
+    moved.push_back(
+        Phrase("generator-moved", {{"generator", std::string(generator.text)}, {"seeded", by}}));
   }
-  return texts;
+  return moved;
 }
 
 }  // namespace repro_check::comparators

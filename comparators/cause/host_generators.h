@@ -46,7 +46,7 @@ class HostGenerators {
   mutable Readings there_;
 };
 
-/// Of each that drew, who seeded it: ``Python's `random` moved, seeded by exec (0)``.
-std::vector<std::string> moved_generators(const core::RunManifest& manifest);
+/// Each that drew, and who seeded it.
+Phrases moved_generators(const core::RunManifest& manifest);
 
 }  // namespace repro_check::comparators

@@ -77,12 +77,15 @@ std::string_view plain_name(const core::OperatorInfo& op) {
 
 /// What was answered where the streams may have parted for it. An answer that is the same on both
 /// sides is worth a word only where they really went different ways.
-std::string decision_text(const std::optional<Decision>& decision, bool parted) {
+Phrases decided(const std::optional<Decision>& decision, bool parted) {
   if (!decision || (!decision->differs() && !parted)) return {};
   const std::string who = op_text(decision->op);
-  if (!decision->differs())
-    return fmt::format("; {} said {} on both sides", who, decision->baseline);
-  return fmt::format("; {} said {} | {}", who, decision->baseline, decision->candidate);
+  if (!decision->differs()) {
+    return {Phrase("answered-alike", {{"op", who}, {"answer", decision->baseline}})};
+  }
+  return {
+      Phrase("answered-apart",
+             {{"op", who}, {"baseline", decision->baseline}, {"candidate", decision->candidate}})};
 }
 
 /// Consecutive op indices, as a hunk of one side in a plain stream has.
@@ -141,8 +144,7 @@ std::size_t pairs_in(const HunkJudge& of, const Hunk& hunk) {
   return !is_reordered(of, hunk) && replaced(of, hunk) ? hunk.missing.size() : 0;
 }
 
-constexpr const char* kLookForWhatLeads =
-    "look at what leads to this line in each run: a branch, a version, or a value of the host";
+constexpr std::string_view kLookForWhatLeads = "do-look-what-leads";
 
 /// The parameter whose gradient an operator adds to what is there; empty for any other operator.
 std::string_view accumulated(const core::OpHead& head) {
@@ -151,16 +153,15 @@ std::string_view accumulated(const core::OpHead& head) {
   return accumulates ? std::string_view(head.site->module_path) : std::string_view();
 }
 
-/// ` at train.py:12`, where the last record of a kind before an operator stands; empty where there
-/// is none of its step, or of the step before it.
+/// `train.py:12`, where the last record of a kind before an operator stands; empty where there is
+/// none of its step, or of the step before it.
 std::string last_line(const core::DumpSource& dump, std::uint64_t before, std::string_view kind) {
   const core::OpHead from = dump.op_head(before);
   for (std::uint64_t op = before; op-- > 0;) {
     const core::OpHead head = dump.op_head(op);
     if (head.step + 1 < from.step) break;
     if (!head.op || head.op->name != kind || head.rank != from.rank) continue;
-    const std::string line = core::line_text(head.site.get());
-    return line.empty() ? line : " at " + line;
+    return core::line_text(head.site.get());
   }
   return {};
 }
@@ -193,19 +194,14 @@ std::optional<Cause> stale_gradient(const HunkJudge& of, const Hunk& hunk) {
   const std::uint32_t op = in_baseline ? here : there;
   const core::DumpSource& dump = of.evidence.dump(in_baseline);
   const core::OpHead head = dump.op_head(op);
-  return Cause(
-      CauseKind::kOperatorDiffers,
-      fmt::format(
-          "the gradient of `{}` was not cleared in the {}: the backward pass{} adds to what "
-          "step {} left, which the optimizer's step{} had used",
-          accumulated(head),
-          in_baseline ? "baseline" : "candidate",
-          last_line(dump, op, core::kLossRecord),
-          *stale_step(dump, op),
-          last_line(dump, op, core::kStepRecord)),
-      "clear gradients in both runs alike: zero_grad() between a step of the optimizer and the "
-      "next "
-      "backward pass");
+  return Cause(CauseKind::kOperatorDiffers,
+               {Phrase("gradient-not-cleared",
+                       {{"name", std::string(accumulated(head))},
+                        {"run", run_field(in_baseline)},
+                        {"loss_line", last_line(dump, op, core::kLossRecord)},
+                        {"step", number_field(*stale_step(dump, op))},
+                        {"step_line", last_line(dump, op, core::kStepRecord)}})},
+               Phrase("do-clear-gradients"));
 }
 
 /// The parameters whose gradients are made of what an operator of a backward pass gives, in the
@@ -234,17 +230,17 @@ std::vector<std::string> gradients_made_of(const core::DumpSource& dump, std::ui
   return names;
 }
 
-/// `; it is a part of the gradient of `head.weight`` of an operator of a backward pass; of the
-/// first of several such gradients. Empty where that is not known.
-std::string gradient_text(const HunkJudge& of, const Hunk& hunk) {
+/// Which gradient an operator of a backward pass is a part of; of several such gradients the first.
+/// Empty where that is not known.
+Phrases part_of_gradient(const HunkJudge& of, const Hunk& hunk) {
   const bool in_baseline = !hunk.missing.empty();
   const Ops& places = in_baseline ? hunk.missing : hunk.extra;
   if (places.empty()) return {};
   const auto names = gradients_made_of(of.evidence.dump(in_baseline), places.front());
   if (names.empty()) return {};
-  return fmt::format("; it is a part of the gradient of `{}`{}",
-                     names.back(),
-                     names.size() == 1 ? "" : fmt::format(" and {} more", names.size() - 1));
+  Phrase phrase("part-of-gradient", {{"name", names.back()}});
+  if (names.size() > 1) phrase.with("more", number_field(names.size() - 1));
+  return {std::move(phrase)};
 }
 
 std::size_t steps_in(const core::DumpSource& dump, const Ops& places) {
@@ -268,42 +264,41 @@ std::optional<Cause> step_more(const HunkJudge& of, const Hunk& hunk) {
   const std::string line = core::line_text(head.site.get());
   return Cause(
       in_baseline ? CauseKind::kMissing : CauseKind::kExtra,
-      fmt::format("the {} makes {} of the optimizer more{}, at step {} of its own",
-                  in_baseline ? "baseline" : "candidate",
-                  counted(std::max(steps[0], steps[1]) - std::min(steps[0], steps[1]), "step"),
-                  line.empty() ? "" : " at " + line,
-                  head.step),
-      "look at what leads to this step of the optimizer in one run alone");
+      {Phrase("steps-more",
+              {{"run", run_field(in_baseline)},
+               {"more", number_field(std::max(steps[0], steps[1]) - std::min(steps[0], steps[1]))},
+               {"line", line},
+               {"step", number_field(head.step)}})},
+      Phrase("do-look-at-step"));
 }
 
 HunkVerdict replacement(const HunkJudge& of, const Hunk& hunk, std::size_t i) {
   const core::OpRecord from = of.evidence.baseline.op_head(hunk.missing[i]);
   const core::OpRecord to = of.evidence.candidate.op_head(hunk.extra[i]);
-  std::string evidence = fmt::format(
-      "{} in the baseline, {} in the candidate", operator_text(from), operator_text(to));
+  const auto apart = [](std::string_view key, std::string baseline, std::string candidate) {
+    return Phrase(key, {{"baseline", std::move(baseline)}, {"candidate", std::move(candidate)}});
+  };
+  Phrases evidence{apart("operators-differ", operator_text(from), operator_text(to))};
   const std::string line = core::line_text(from.site.get());
   const std::string other_line = core::line_text(to.site.get());
   if (line != other_line && !line.empty() && !other_line.empty()) {
-    evidence += fmt::format("; {} against {}", line, other_line);
+    evidence.push_back(apart("lines-differ", line, other_line));
   }
   if (of.evidence.module_path(from, true) != of.evidence.module_path(to, false)) {
-    evidence += fmt::format("; module {} against {}", module_of(from), module_of(to));
+    evidence.push_back(
+        apart("modules-differ", std::string(module_of(from)), std::string(module_of(to))));
   }
   if (from.phase != to.phase) {
-    evidence += fmt::format(
-        "; phase {} against {}", core::phase_name(from.phase), core::phase_name(to.phase));
+    evidence.push_back(apart("phases-differ",
+                             std::string(core::phase_name(from.phase)),
+                             std::string(core::phase_name(to.phase))));
   }
   if (from.lane != to.lane) {
-    evidence +=
-        fmt::format("; lane {} against {}", core::lane_text(from.lane), core::lane_text(to.lane));
+    evidence.push_back(apart("lanes-differ", core::lane_text(from.lane), core::lane_text(to.lane)));
   }
   Cause cause(CauseKind::kOperatorDiffers, std::move(evidence));
   if (of.evidence.baseline.manifest().is_of_program()) {
-    cause.advice =
-        from.phase != to.phase
-            ? "look at what encloses this line in one run alone: no_grad(), eval(), a step, or a "
-              "loader's iteration"
-            : kLookForWhatLeads;
+    cause.advice = Phrase(from.phase != to.phase ? "do-look-what-encloses" : kLookForWhatLeads);
   }
   return {DivergenceKind::kMismatch, std::move(cause)};
 }
@@ -319,21 +314,19 @@ HunkVerdict reordering(const HunkJudge& of, const Hunk& hunk) {
                          of.evidence.candidate.manifest().trace.digest_algorithm;
   const bool equal = same_rule && bit_equal(of.evidence.baseline.op(baseline),
                                             of.evidence.candidate.op(candidate));
-  return {
-      DivergenceKind::kMissing,
-      {CauseKind::kReordered,
-       fmt::format("the same operators were called in another order: op {} of the baseline is op "
-                   "{} of the candidate, and its inputs and outputs are {}",
-                   baseline,
-                   candidate,
-                   equal ? "bit-equal there" : "not equal, or not known to be")}};
+  return {DivergenceKind::kMissing,
+          {CauseKind::kReordered,
+           {Phrase("called-in-other-order",
+                   {{"baseline", number_field(baseline)},
+                    {"candidate", number_field(candidate)},
+                    {"are_equal", equal}})}}};
 }
 
 /// One operator against several of the same module, in its place.
 /// @param by_host  of a program, what may have led it to either
 std::optional<HunkVerdict> decomposed(const HunkJudge& of,
                                       const Hunk& hunk,
-                                      const std::string& by_host) {
+                                      const Phrases& by_host) {
   const bool in_baseline = hunk.missing.size() == 1;  // the one that is whole
   const Ops& wholes = in_baseline ? hunk.missing : hunk.extra;
   const Ops& parts = in_baseline ? hunk.extra : hunk.missing;
@@ -350,18 +343,17 @@ std::optional<HunkVerdict> decomposed(const HunkJudge& of,
   if (parts.size() > kDescribedParts) names += ", ...";
   const core::OpRecord last = part_source.op(parts.back());
   const bool equal = end_alike(whole, last);
-  std::string brief = fmt::format("{} in the {} stands in the place of {} in the {}",
-                                  operator_text(whole),
-                                  in_baseline ? "baseline" : "candidate",
-                                  names,
-                                  in_baseline ? "candidate" : "baseline");
   Cause cause{CauseKind::kDecomposed,
-              fmt::format("{}; their outputs {}{}",
-                          brief,
-                          equal ? "are bit-equal" : "are not equal, or not known to be",
-                          by_host)};
-  if (of.evidence.baseline.manifest().is_of_program() && !equal) cause.advice = kLookForWhatLeads;
-  cause.brief = std::move(brief);
+              {Phrase("stands-for",
+                      {{"operator", operator_text(whole)},
+                       {"run", run_field(in_baseline)},
+                       {"others", std::move(names)},
+                       {"other_run", run_field(!in_baseline)}}),
+               Phrase("their-outputs", {{"are_equal", equal}})}};
+  append(by_host, cause.evidence);
+  if (of.evidence.baseline.manifest().is_of_program() && !equal) {
+    cause.advice = Phrase(kLookForWhatLeads);
+  }
   return HunkVerdict{DivergenceKind::kMissing, std::move(cause)};
 }
 
@@ -382,16 +374,14 @@ std::optional<HunkVerdict> loop(const HunkJudge& of, const Hunk& hunk) {
   const std::size_t more = common + own.size() / body.size();
   const core::DumpSource& source = of.evidence.dump(longer_in_baseline);
   const std::string module(module_of(source.op_head(places.front())));
-  std::string brief = fmt::format("loop{} ran {} against {} times",
-                                  module.empty() ? "" : " in " + module,
-                                  longer_in_baseline ? more : common,
-                                  longer_in_baseline ? common : more);
-  Cause cause{CauseKind::kLoop,
-              fmt::format("{}; the first extra iteration begins at op {} of the {}",
-                          brief,
-                          places.front(),
-                          longer_in_baseline ? "baseline" : "candidate")};
-  cause.brief = std::move(brief);
+  Cause cause{
+      CauseKind::kLoop,
+      {Phrase("loop-ran",
+              {{"module", module},
+               {"baseline", number_field(longer_in_baseline ? more : common)},
+               {"candidate", number_field(longer_in_baseline ? common : more)}}),
+       Phrase("first-extra-iteration",
+              {{"op", number_field(places.front())}, {"run", run_field(longer_in_baseline)}})}};
   return HunkVerdict{DivergenceKind::kControlFlow, std::move(cause)};
 }
 
@@ -399,46 +389,38 @@ HunkVerdict judge_hunk(const HunkJudge& of,
                        const Hunk& hunk,
                        const std::optional<Decision>& decision) {
   const bool of_program = of.evidence.baseline.manifest().is_of_program();
-  std::string by_host;
-  if (of_program && !(decision && decision->differs())) by_host = of_host_text(of.evidence);
-  if (of_program && !of.evidence.gradients_apart.empty()) {
-    by_host = "; " + of.evidence.gradients_apart + by_host;
-  }
+  Phrases by_host;
+  if (of_program && of.evidence.gradients_apart) by_host.push_back(*of.evidence.gradients_apart);
+  if (of_program && !(decision && decision->differs())) append(of_host(of.evidence), by_host);
   if (is_reordered(of, hunk)) return reordering(of, hunk);
   if (auto verdict = decomposed(of, hunk, by_host)) return *verdict;
   if (auto verdict = loop(of, hunk)) {
-    verdict->cause.evidence += decision_text(decision, false) + by_host;
+    append(decided(decision, false), verdict->cause.evidence);
+    append(by_host, verdict->cause.evidence);
     return *verdict;
   }
   const bool parted = !hunk.missing.empty() && !hunk.extra.empty();
   if (parted) {
-    return {DivergenceKind::kControlFlow,
-            {CauseKind::kControlFlow,
-             fmt::format("the baseline ran {} that the candidate did not, and the "
-                         "candidate {} others{}{}",
-                         counted(hunk.missing.size(), "operator"),
-                         hunk.extra.size(),
-                         decision_text(decision, true),
-                         by_host)}};
+    Phrases evidence{Phrase("other-operators",
+                            {{"missing", number_field(hunk.missing.size())},
+                             {"extra", number_field(hunk.extra.size())}})};
+    append(decided(decision, true), evidence);
+    append(by_host, evidence);
+    return {DivergenceKind::kControlFlow, {CauseKind::kControlFlow, std::move(evidence)}};
   }
   if (auto step = step_more(of, hunk)) {
-    step->evidence += by_host;
+    append(by_host, step->evidence);
     return {DivergenceKind::kMissing, *std::move(step)};
   }
   const bool missing = !hunk.missing.empty();
   const std::size_t count = missing ? hunk.missing.size() : hunk.extra.size();
   Cause cause(missing ? CauseKind::kMissing : CauseKind::kExtra,
-              fmt::format("{} in the {} only{}{}",
-                          counted(count, "operator"),
-                          missing ? "baseline" : "candidate",
-                          decision_text(decision, false),
-                          by_host));
+              {Phrase("only-in", {{"count", number_field(count)}, {"run", run_field(missing)}})});
+  append(decided(decision, false), cause.evidence);
+  append(by_host, cause.evidence);
   if (of_program) {
     cause.advice =
-        of.evidence.gradients_apart.empty()
-            ? "look at what leads to this line in one run alone: a file that is there, a clock, an "
-              "exception that is caught, or another value of the host"
-            : "look where one run alone freezes it: requires_grad, detach() or no_grad()";
+        Phrase(of.evidence.gradients_apart ? "do-look-what-freezes" : "do-look-what-leads-alone");
   }
   return {DivergenceKind::kMissing, std::move(cause)};
 }
@@ -474,7 +456,7 @@ void name_suspects(const Evidence& evidence, bool is_first, Cause& cause) {
   const auto executor =
       std::ranges::find(evidence.suspects, "/optimize_executor", &Suspect::pointer);
   if (executor != evidence.suspects.end()) {
-    cause.evidence += "; suspect: " + executor->text;
+    cause.evidence.push_back(suspects_phrase({*executor}, true));
     cause.advice = settings_advice({*executor});
   } else if (is_first) {
     name_told(evidence, cause);
@@ -603,22 +585,19 @@ void HunkJudge::describe(const Hunk& hunk,
                          const std::function<void(OpDivergence)>& take) const {
   if (keep == 0) return;
   std::size_t described = 0;
-  std::string when = "; a consequence of " + earlier;
-  if (earlier.empty()) {
-    when = hunk.before ? "; all operators before it agree" : "; there is no operator before it";
-  }
+  Phrase when("consequence-of", {{"earlier", earlier}});
+  if (earlier.empty()) when = Phrase(hunk.before ? "all-before-agree" : "nothing-before");
   // Others behind the first follow from it, and a long trace has many.
   const bool is_first = earlier.empty() && evidence.baseline.manifest().is_of_program();
   const std::optional<Cause> stale = is_first ? stale_gradient(*this, hunk) : std::nullopt;
   const auto add = [&](std::uint32_t baseline, std::uint32_t candidate, HunkVerdict verdict) {
-    const std::string what = verdict.cause.evidence;
+    Phrases replaced;
+    if (verdict.kind == DivergenceKind::kMismatch) replaced = verdict.cause.evidence;
     if (stale) lead_with(*stale, verdict.cause);
-    verdict.cause.evidence += when;
+    verdict.cause.evidence.push_back(when);
     name_suspects(evidence, earlier.empty(), verdict.cause);
     OpDivergence made = item(*this, baseline, candidate, verdict);
-    if (verdict.kind == DivergenceKind::kMismatch) {
-      made.notes.push_back("operator differs: " + what);
-    }
+    made.replaced = std::move(replaced);
     ++described;
     take(std::move(made));
   };
@@ -633,7 +612,7 @@ void HunkJudge::describe(const Hunk& hunk,
   }
   HunkVerdict verdict = judge_hunk(*this, rest, decision);
   const bool is_alone = rest.missing.empty() || rest.extra.empty();
-  if (is_first && is_alone) verdict.cause.evidence += gradient_text(*this, rest);
+  if (is_first && is_alone) append(part_of_gradient(*this, rest), verdict.cause.evidence);
   for (std::size_t i = 0; i < rest.missing.size() && described < keep; ++i) {
     add(rest.missing[i], kUnmatched, verdict);
   }

@@ -13,16 +13,14 @@
 namespace repro_check::comparators {
 namespace {
 
-constexpr std::string_view kArrival = "it adds in the order in which threads arrive";
-constexpr std::string_view kLastWriter = "of several values for one place any may come last";
-constexpr std::string_view kPut = "several values for one place come in the order of their threads";
-constexpr std::string_view kBlocks =
-    "a device may add the parts of a sum in the order in which its blocks finish";
-constexpr std::string_view kAlgorithm =
-    "the device's library chooses among algorithms, by timing where it is let, and some of them "
-    "add in the order in which threads arrive";
-constexpr std::string_view kRecurrent =
-    "the device's library computes layers side by side, in streams that share a workspace";
+// Keys of phrases.
+constexpr std::string_view kArrival = "kernel-arrival";
+constexpr std::string_view kLastWriter = "kernel-last-writer";
+constexpr std::string_view kPut = "kernel-put";
+constexpr std::string_view kBlocks = "kernel-blocks";
+constexpr std::string_view kAlgorithm = "kernel-algorithm";
+constexpr std::string_view kRecurrent = "kernel-recurrent";
+constexpr std::string_view kEqualValues = "kernel-equal-values";
 
 struct Reason {
   bool on_cpu;
@@ -46,7 +44,7 @@ constexpr auto kReasons = std::to_array<Reason>({
      "_scaled_dot_product_cudnn_attention_backward _flash_attention_backward "
      "_efficient_attention_backward"},
     {false, kLastWriter, "scatter scatter_ max_unpool2d max_unpool3d"},
-    {false, "of equal values any may be chosen", "median kthvalue"},
+    {false, kEqualValues, "median kthvalue"},
     {false,
      kRecurrent,
      "lstm gru rnn_tanh rnn_relu _cudnn_rnn _cudnn_rnn_backward miopen_rnn "
@@ -116,8 +114,7 @@ std::optional<std::string_view> differs_between_processes(const core::OpRecord& 
     return real && core::is_output(tensor) && core::element_count(tensor.shape) > kGrain;
   });
   if (!large || on_accelerator(record)) return std::nullopt;
-  return "MKL may give one of its threads a kernel of lower accuracy on the first call in a "
-         "process";
+  return "kernel-mkl-first-call";
 }
 
 bool breaks_ties(const core::OperatorInfo& op) noexcept {

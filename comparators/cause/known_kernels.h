@@ -12,8 +12,8 @@ namespace repro_check::comparators {
 /// Whether one of its tensors is not in host memory.
 bool on_accelerator(const core::OpRecord& record);
 
-/// Why kernels of this operator are known to give other bits when they run again, where they ran;
-/// empty where nothing is known.
+/// Why kernels of this operator are known to give other bits when they run again, where they ran,
+/// as the key of a phrase; null where nothing is known.
 std::optional<std::string_view> known_nondeterminism(const core::OpRecord& record);
 
 /// The same of what differs between processes alone.

@@ -184,13 +184,20 @@ std::vector<std::string> Observations::non_finite() const {
 }
 
 void Observations::note_unwritten(const JudgedCall& call, const Evidence& evidence) {
-  const std::string what = describe_unwritten(call, evidence);
-  if (what.empty()) return;
-  unwritten_.add([&] {
-    const bool is_returned = core::is_returned(call.baseline);
-    return fmt::format(
-        "{}: {}", is_returned ? "what the model returns" : op_text(call.baseline), what);
-  });
+  auto what = describe_unwritten(call, evidence);
+  if (!what || unwritten_times_++ != 0) return;
+  unwritten_ = Finding{FindingId::kReadUnwritten, Finding::Weight::kSuspicion};
+  unwritten_->where.step = call.baseline.step;
+  unwritten_->where.op = call.baseline.index;
+  unwritten_->where.line = core::line_text(call.baseline.site.get());
+  if (!core::is_returned(call.baseline)) unwritten_->with("reader", op_text(call.baseline));
+  for (Field& field : what->fields) unwritten_->fields.push_back(std::move(field));
+}
+
+std::optional<Finding> Observations::unwritten() const {
+  std::optional<Finding> finding = unwritten_;
+  if (finding) finding->with("times", number_field(unwritten_times_));
+  return finding;
 }
 
 std::vector<std::string> Observations::warnings(const core::RunManifest& baseline,
@@ -200,10 +207,6 @@ std::vector<std::string> Observations::warnings(const core::RunManifest& baselin
     if (tally.count == 0) return;
     warnings.push_back(fmt::format(fmt::runtime(text), counted(tally.count, noun), tally.first));
   };
-  say(unwritten_,
-      "time",
-      "memory that nobody has written is read or returned ({}): it holds what was there "
-      "before, or a fill pattern, and agreement on it says nothing; first {}");
   if (counted_ != 0 &&
       static_cast<double>(zeros_) >= kTrivialShare * static_cast<double>(counted_)) {
     warnings.push_back(

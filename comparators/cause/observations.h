@@ -52,6 +52,9 @@ class Observations {
   /// Which outputs hold NaN or infinity: a sentence of each that both runs say, or of each run.
   [[nodiscard]] std::vector<std::string> non_finite() const;
 
+  /// How often memory is read that nobody has written, and by whom first; null where it never is.
+  [[nodiscard]] std::optional<Finding> unwritten() const;
+
   /// Further ones, a sentence a warning; those of the two runs themselves come last.
   [[nodiscard]] std::vector<std::string> warnings(const core::RunManifest& baseline,
                                                   const core::RunManifest& candidate) const;
@@ -81,7 +84,8 @@ class Observations {
   Tally told_otherwise_;
   Tally strides_;
   Tally alias_;
-  Tally unwritten_;
+  std::optional<Finding> unwritten_;  ///< of the first time
+  std::uint64_t unwritten_times_ = 0;
   Side baseline_;
   Side candidate_;
   std::uint64_t uncounted_ = 0;  ///< outputs of floats of which neither run knows it

@@ -25,8 +25,10 @@ bool matches(const ExpectedSpec& entry, const core::OpRecord& record) {
 }
 
 std::string describe(const ExpectedSpec& entry) {
-  return describe_patterns(
-      {{"operator", entry.op}, {"module", entry.module}, {"phase", entry.phase}});
+  const std::string text =
+      describe_patterns({{"operator", entry.op}, {"module", entry.module}, {"phase", entry.phase}});
+  if (entry.id.empty()) return text;
+  return fmt::format("{}{}id {}", text, text.empty() ? "" : ", ", entry.id);
 }
 
 std::string date_text(std::chrono::sys_days day) {
@@ -143,6 +145,12 @@ Expectations::Expectations(std::vector<ExpectedSpec> entries,
       seen_(entries_.size()) {}
 
 void Expectations::require_matches(const core::DumpSource& dump) {
+  for (std::size_t k = 0; k < entries_.size(); ++k) {
+    const std::string& id = entries_[k].id;
+    if (id.empty() || cause_of_id(id)) continue;
+    throw core::usage_error(fmt::format("/expected/{}/id: no cause has the id \"{}\"", k, id),
+                            "`findings` of a JSON report has the ids: --format json");
+  }
   std::vector<bool> found(entries_.size(), false);
   for (std::uint64_t i = 0; i < dump.op_count(); ++i) {
     const core::OpRecord head = dump.op_head(i);
@@ -166,7 +174,8 @@ bool Expectations::takes(const OpDivergence& op, bool expired) {
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     const ExpectedSpec& entry = entries_[i];
     if (!platform_.starts_with(entry.platform) || (today_ > entry.expires) != expired ||
-        !matches(entry, shown_record(op))) {
+        !matches(entry, shown_record(op)) ||
+        !(entry.id.empty() || entry.id == cause_id(op.cause.kind))) {
       continue;
     }
     if (expired) {

@@ -384,7 +384,9 @@ class ExchangeMatching {
       finding.with("missing", parting.missing)
           .with("incomplete", std::ranges::count(parting.waiting, side.number()) != 0);
     } else {
-      finding.with("is_sent", side.key.kind == ExchangeKind::kSent)
+      const bool is_sent = side.key.kind == ExchangeKind::kSent;
+      finding.with("what", is_sent ? "recv" : "send")
+          .with("is_sent", is_sent)
           .with("incomplete", !parting.waiting.empty());
     }
     put_end(state_of(parting.missing.front()), finding);

@@ -34,8 +34,6 @@ struct Reading {
   const LoaderRead* loader = nullptr;
 };
 
-FieldValue count_field(std::size_t count) { return static_cast<std::int64_t>(count); }
-
 class ReplicaComparison {
  public:
   explicit ReplicaComparison(const RankReads& reads) : reads_(reads), moments_(reads.ranks) {}
@@ -508,7 +506,7 @@ class ReplicaComparison {
       if (ranks.size() < 2 || may_be_alike(ranks)) continue;
       find(FindingId::kSameData, data_weight())
           .with("ranks", ranks)
-          .with("steps", count_field(inputs->size()));
+          .with("steps", number_field(inputs->size()));
     }
   }
 
@@ -541,9 +539,9 @@ class ReplicaComparison {
                           : id == FindingId::kStepsSkipped && are_replicas ? Weight::kProof
                                                                            : Weight::kSuspicion;
     Finding& uneven = find(id, weight)
-                          .with("least", count_field(least.state.steps))
-                          .with("most", count_field(most.state.steps))
-                          .with("other_rank", count_field(most.number()))
+                          .with("least", number_field(least.state.steps))
+                          .with("most", number_field(most.state.steps))
+                          .with("other_rank", number_field(most.number()))
                           .at_step(least.state.steps);
     uneven.where.rank = least.number();
     if (id == FindingId::kEndedByException) uneven.with("raised", least.state.raised);
@@ -632,7 +630,7 @@ class ReplicaComparison {
       if (may_be_alike(readers.ranks)) continue;
       find(FindingId::kSameSamples, data_weight())
           .with("ranks", readers.ranks)
-          .with("samples", count_field(readers.loader->samples))
+          .with("samples", number_field(readers.loader->samples))
           .where.line = readers.loader->name;
     }
   }
@@ -657,8 +655,8 @@ class ReplicaComparison {
       return note_shared(shared, readers.size(), readings.front().loader->name);
     }
     find(FindingId::kSamplesPadded, Weight::kNote)
-        .with("twice", count_field(twice))
-        .with("samples", count_field(readers.size()))
+        .with("twice", number_field(twice))
+        .with("samples", number_field(readers.size()))
         .where.line = readings.front().loader->name;
   }
 
@@ -694,8 +692,8 @@ class ReplicaComparison {
   /// Samplers that shuffle by other seeds share some samples, and nobody reads others.
   void note_shared(std::size_t shared, std::size_t samples, const std::string& loader) {
     find(FindingId::kSamplesOverlap, Weight::kSuspicion)
-        .with("shared", count_field(shared))
-        .with("samples", count_field(samples))
+        .with("shared", number_field(shared))
+        .with("samples", number_field(samples))
         .where.line = loader;
   }
 
@@ -743,12 +741,12 @@ class ReplicaComparison {
     if (since == first) {
       find(FindingId::kMasksAreCopies, Weight::kSuspicion)
           .with("ranks", std::move(numbers))
-          .with("draws", count_field(count));
+          .with("draws", number_field(count));
       return;
     }
     find(FindingId::kGeneratorOfAnotherRank, Weight::kSuspicion)
         .with("ranks", std::move(numbers))
-        .with("draws", count_field(count))
+        .with("draws", number_field(count))
         .with("seed", std::to_string(begin->seed))
         .with("seeds", seeds_before(ranks, since))
         .at_step(since);
@@ -809,7 +807,7 @@ class ReplicaComparison {
     };
     if (read_.empty() || !std::ranges::all_of(read_, has_none)) return;
     trains_ = false;
-    find(FindingId::kNoGradients, Weight::kProof).with("steps", count_field(report_.steps));
+    find(FindingId::kNoGradients, Weight::kProof).with("steps", number_field(report_.steps));
   }
 
   /// Samples that one rank trains on and another one validates with: each drew a split of its own.
@@ -846,7 +844,7 @@ class ReplicaComparison {
     }
     if (shared.empty() || shared.size() == validated) return;
     find(FindingId::kTrainedAndValidated, Weight::kProof)
-        .with("shared", count_field(shared.size()))
+        .with("shared", number_field(shared.size()))
         .with("ranks", std::move(ranks));
   }
 
@@ -908,7 +906,7 @@ class ReplicaComparison {
     });
     is_frozen_ = frozen;
     if (!frozen) return;
-    find(FindingId::kWeightsNeverMoved, Weight::kProof).with("steps", count_field(report_.steps));
+    find(FindingId::kWeightsNeverMoved, Weight::kProof).with("steps", number_field(report_.steps));
   }
 
   const RankReads& reads_;

@@ -89,6 +89,8 @@ enum class FindingId : std::uint8_t {
   kWithoutGradient,
   kNotMoved,
   kAveragedAtTimes,
+  // What a recording shows by itself.
+  kReadUnwritten,
   // Why ranks cannot be held against each other.
   kSeveralRuns,
   kSeveralAttempts,
@@ -107,6 +109,35 @@ struct Field {
 
   bool operator==(const Field&) const = default;
 };
+
+inline FieldValue number_field(std::uint64_t number) { return static_cast<std::int64_t>(number); }
+inline FieldValue run_field(bool of_baseline) {
+  return std::string(of_baseline ? "baseline" : "candidate");
+}
+
+/// A part of what is said of a cause: the catalogue has a text for each key.
+struct Phrase {
+  std::string key;
+  std::vector<Field> fields = {};
+
+  Phrase() = default;
+  explicit Phrase(std::string_view of, std::vector<Field> with = {})
+      : key(of), fields(std::move(with)) {}
+
+  Phrase& with(std::string_view name, FieldValue value) {
+    fields.push_back({std::string(name), std::move(value)});
+    return *this;
+  }
+  bool operator==(const Phrase&) const = default;
+};
+using Phrases = std::vector<Phrase>;
+
+inline void append(Phrases more, Phrases& phrases) {
+  for (Phrase& phrase : more) phrases.push_back(std::move(phrase));
+}
+
+/// The key of the phrase that says that a cause is not proven, behind its evidence.
+inline constexpr std::string_view kLikely = "likely";
 
 /// Where a finding is seen, as far as it is known.
 struct FindingPlace {

@@ -97,29 +97,25 @@ enum class CauseKind : std::uint8_t {
 };
 inline constexpr CauseKind kLastCause = CauseKind::kExtra;
 
-/// `rng stream`, as reports and docs/CAUSES.md call it; empty for kNone.
-std::string_view cause_name(CauseKind kind) noexcept;
+/// `rng-stream`: stable, for scripts and expectations; empty for kNone.
+std::string_view cause_id(CauseKind kind) noexcept;
+/// Null where none is called so. @param id  not empty
+std::optional<CauseKind> cause_of_id(std::string_view id) noexcept;
 
 /// Why an origin is an origin, or what made an input differ.
 struct Cause {
   CauseKind kind = CauseKind::kNone;
-  std::string evidence;  ///< one sentence in plain words
-  std::string advice;    ///< what to change
+  Phrases evidence;
+  std::optional<Phrase> advice;  ///< what to change; null = what helps with every cause of its kind
   /// Further causes that hold as well, the likeliest first. Theirs are empty.
   std::vector<Cause> also = {};
   /// What could not be asked because its evidence is not in the dumps: `generator positions`.
   std::vector<std::string> not_recorded = {};
-  std::string known = {};  ///< `evidence` but for how likely it is, where it says that
-  std::string brief = {};  ///< what of `evidence` a verdict line has room for, where it is about it
 
   Cause() = default;
-  /// With the advice that every cause of its kind gets.
-  Cause(CauseKind of, std::string shown);
-  /// With one of its own.
-  Cause(CauseKind of, std::string shown, std::string mend)
+  Cause(CauseKind of, Phrases shown) : kind(of), evidence(std::move(shown)) {}
+  Cause(CauseKind of, Phrases shown, Phrase mend)
       : kind(of), evidence(std::move(shown)), advice(std::move(mend)) {}
-
-  [[nodiscard]] std::string_view name() const noexcept { return cause_name(kind); }
 };
 
 /// What became of one operator, as a reader of the whole trace wants to see it.
@@ -402,10 +398,8 @@ struct RandomDraws {
   std::vector<std::string> devices;  ///< of the generators, `cpu`, by their first draw
   /// The generators' own, at most kMostSeeds; where draws are moved to the host, the run's.
   std::vector<std::uint64_t> seeds;
-  std::string parting;  ///< where the generators parted, in words; empty where they did not
-  /// Generators that no operator draws from, of a program, in words: ``Python's `random` moved,
-  /// seeded by exec (0)``.
-  std::vector<std::string> of_host;
+  Phrases parting;  ///< where the generators parted; empty where they did not
+  Phrases of_host;  ///< generators that no operator draws from, of a program, and who seeded them
 };
 
 /// Pairs by ULP distance: names of the buckets, the last one for NaN and Inf on either side.
@@ -672,6 +666,7 @@ struct OpDivergence : Attribution {
   std::vector<TensorComparison> outputs;    ///< those that are not equal
   std::vector<TensorComparison> inputs;     ///< those that are not equal
   std::vector<std::string> notes;           ///< differing scalar arguments and results, by name
+  Phrases replaced;                         ///< what another operator in its place differs in
   std::string code;                         ///< the line of source at its place; empty = not known
   double severity = 0;  ///< orders propagated ones: l2_rel, inf for NaN, Inf and mismatches
 };

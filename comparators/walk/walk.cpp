@@ -665,12 +665,12 @@ class ReturnedJudge {
     (here ? item.baseline : item.candidate) = evidence_.dump(here).op_head(op);
     const std::uint64_t step = shown_record(item).step;
     item.cause = {CauseKind::kMissing,
-                  fmt::format("call {} returned in the {} alone: {} against {}",
-                              step + 1,
-                              here ? "baseline" : "candidate",
-                              counted(found_.baseline, "call"),
-                              found_.candidate),
-                  "give both runs the same \"calls\""};
+                  {Phrase("returned-alone",
+                          {{"call", number_field(step + 1)},
+                           {"run", run_field(here)},
+                           {"baseline", number_field(found_.baseline)},
+                           {"candidate", number_field(found_.candidate)}})},
+                  Phrase("do-give-calls")};
     found_.first = std::move(item);
   }
 
@@ -810,6 +810,10 @@ class ReturnedJudge {
     });
   }
 
+  static Phrase value_note(const ScalarDifference& value) {
+    return Phrase("value-note", {{"value", value.text()}});
+  }
+
   [[nodiscard]] std::optional<Cause> own_cause(const JudgedCall& call) const {
     const OpRecord& from = call.baseline;
     const OpRecord& to = call.candidate;
@@ -819,18 +823,17 @@ class ReturnedJudge {
         return !has_path(from, result.name) || !has_path(to, result.name);
       });
       return Cause(CauseKind::kOtherStructure,
-                   first == findings.results.end() ? "the same values come back in another order"
-                                                   : first->text());
+                   {first == findings.results.end() ? Phrase("returned-in-other-order")
+                                                    : value_note(*first)});
     }
     if (auto other = other_value(findings)) return other;
     if (std::ranges::any_of(findings.inputs, is_one_sided) && !findings.results.empty()) {
-      return Cause(CauseKind::kOtherValue, findings.results.front().text());
+      return Cause(CauseKind::kOtherValue, {value_note(findings.results.front())});
     }
     if (findings.inputs.empty() && !findings.results.empty()) {
-      return Cause(CauseKind::kOutsideOperators,
-                   fmt::format("{}; no operator returned it: the program computed it between "
-                               "operators",
-                               findings.results.front().text()));
+      Phrase computed = value_note(findings.results.front());
+      computed.key = "computed-between";
+      return Cause(CauseKind::kOutsideOperators, {std::move(computed)});
     }
     return std::nullopt;
   }
@@ -849,13 +852,12 @@ class ReturnedJudge {
       const bool both_equal = (here < 0 || is_equal(static_cast<std::uint64_t>(here))) &&
                               (there < 0 || (counterpart && is_equal(*counterpart)));
       return Cause(CauseKind::kOtherValue,
-                   fmt::format("{} is {} in the baseline and {} in the candidate{}",
-                               input.baseline.slot,
-                               made_by(input.baseline, context_.baseline),
-                               made_by(input.candidate, context_.candidate),
-                               both_equal ? "; each is bit-equal where it was made" : ""),
-                   std::string("compare what the two programs return, and in which order") +
-                       (both_equal ? "; no operator is at fault" : ""));
+                   {Phrase("returned-by-others",
+                           {{"slot", input.baseline.slot},
+                            {"baseline", made_by(input.baseline, context_.baseline)},
+                            {"candidate", made_by(input.candidate, context_.candidate)},
+                            {"are_equal", both_equal}})},
+                   Phrase("do-compare-returned", {{"are_equal", both_equal}}));
     }
     return std::nullopt;
   }

@@ -71,8 +71,9 @@ ExpectedSpec read_expected(const Node& node) {
   object("operator", expected.op);
   object("module", expected.module);
   object("phase", expected.phase);
-  if (!object.is_meant("operator") && !object.is_meant("module")) {
-    node.refuse("says neither \"operator\" nor \"module\": it would excuse all");
+  object("id", expected.id);
+  if (!object.is_meant("operator") && !object.is_meant("module") && !object.is_meant("id")) {
+    node.refuse("says neither \"operator\" nor \"module\" nor \"id\": it would excuse all");
   }
   object("platform", expected.platform);
   if (const auto limit = object.find("limit")) read(*limit, expected.limit);

@@ -40,6 +40,7 @@ struct ExpectedSpec {
   std::optional<NamePattern> op;      ///< name with or without its overload
   std::optional<NamePattern> module;  ///< module path; the root's is empty
   std::optional<NamePattern> phase;   ///< forward, backward, optimizer
+  std::string id;                     ///< of the cause of the divergence; empty = any
   std::string platform;               ///< a key, or its first digits; empty = any
   LimitSpec limit;
   Happens happens = Happens::kAlways;

@@ -7,7 +7,7 @@
 #include "cmd/inspect/inspect_list.h"
 #include "cmd/inspect/inspect_tensor.h"
 #include "cmd/inspect/inspect_view.h"
-#include "cmd/render/json/json_form.h"
+#include "cmd/render/json_form.h"
 #include "core/error.h"
 #include "core/tensor/npy.h"
 #include "tests/support/memory_source.h"

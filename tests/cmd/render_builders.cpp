@@ -166,9 +166,14 @@ OpDivergence first_origin() {
   output.samples = float_samples();
   out.outputs = {output};
   out.cause = Cause{comparators::CauseKind::kThreads,
-                    "its inputs and weights were bit-equal, its output was not; suspect: threads "
-                    "2 -> 1, the only setting that differs",
-                    "use the same number of threads, or accept it with policy \"tolerance\""};
+                    {comparators::Phrase("inputs-equal"),
+                     comparators::Phrase("suspects",
+                                         {{"suspects", std::vector<std::string>{"threads 2 -> 1"}},
+                                          {"is_only", true}})},
+                    comparators::Phrase("value-note",
+                                        {{"value",
+                                          "use the same number of threads, or accept it with "
+                                          "policy \"tolerance\""}})};
   return out;
 }
 

@@ -124,7 +124,7 @@ TEST_CASE(
        {CauseKind::kWeights, CauseKind::kInputData, CauseKind::kConstant, CauseKind::kArgument}) {
     for (const Relation relation :
          {Relation::kOrigin, Relation::kPropagated, Relation::kMismatch}) {
-      CAPTURE(comparators::cause_name(cause));
+      CAPTURE(comparators::cause_id(cause));
       Report report = tests::base(Status::kDiverged, comparators::DivergenceKind::kOrigin);
       report.first_divergence = tests::first_origin();
       report.first_divergence->relation = relation;
@@ -224,7 +224,7 @@ TEST_CASE("names of JUnit cases hold nothing that moves") {
 TEST_CASE("the text of a JUnit case stays below 64 KiB, whatever becomes of its characters") {
   Report report = tests::base(Status::kDiverged, comparators::DivergenceKind::kOrigin);
   report.first_divergence = tests::first_origin();
-  report.first_divergence->cause.evidence = std::string(200'000, '\'');
+  report.first_divergence->cause.evidence = {tests::told(std::string(200'000, '\''))};
   const std::string text = render_junit({&report, 1}, bert());
   const std::size_t start = text.find('>', text.find("<failure")) + 1;
   CHECK(text.find("</failure>") - start <= (64U << 10U));

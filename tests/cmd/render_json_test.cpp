@@ -96,6 +96,7 @@ TEST_CASE("the keys come in the documented order") {
                                                   "observer",
                                                   "expected",
                                                   "gate",
+                                                  "findings",
                                                   "warnings",
                                                   "timing"});
   CHECK(json["format"] == "repro-check-report");

@@ -149,9 +149,9 @@ OpDivergence random_divergence(Dice& dice) {
   if (dice.below(2) == 0) out.code = dice.name();
   out.cause = {static_cast<comparators::CauseKind>(
                    dice.below(static_cast<int>(comparators::kLastCause) + 1)),
-               dice.name() + " " + dice.name(),
-               dice.name()};
-  if (dice.chance(2)) out.cause.brief = dice.name();
+               {told(dice.name() + " " + dice.name())},
+               told(dice.name())};
+  if (dice.chance(2)) out.replaced = {told(dice.name())};
   out.severity = dice.number();
   return out;
 }
@@ -209,6 +209,13 @@ comparators::RunSummary random_run(Dice& dice) {
 
 void add_surroundings(Report& report, Dice& dice) {
   if (dice.chance(2)) report.warnings = report.non_finite = {"NaN in " + dice.name()};
+  if (dice.chance(2)) {
+    comparators::Finding finding{comparators::FindingId::kSameOrder};
+    finding.where = {3, 1, dice.any(), dice.name(), dice.name()};
+    finding.with("sampler", dice.name()).with("epochs", 2).with("share", 0.5);
+    finding.with("contents_differ", true).with("names", std::vector<std::string>{dice.name()});
+    report.findings = {finding};
+  }
   for (std::uint64_t i = dice.below(5); i > 0; --i) {
     report.reasons.push_back(dice.name());
     report.warnings.push_back(dice.name());
@@ -226,8 +233,8 @@ void add_surroundings(Report& report, Dice& dice) {
   report.draws.operators = dice.below(3);
   report.draws.devices = {dice.name(), dice.name()};
   report.draws.seeds.assign(1 + dice.below(4), dice.any());
-  if (dice.chance(2)) report.draws.parting = dice.name();
-  if (dice.chance(2)) report.draws.of_host = {dice.name()};
+  if (dice.chance(2)) report.draws.parting = {told(dice.name())};
+  if (dice.chance(2)) report.draws.of_host = {told(dice.name())};
 }
 
 comparators::ResumeSummary random_resume(Dice& dice) {

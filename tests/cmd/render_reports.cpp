@@ -43,7 +43,7 @@ Report pass(bool within) {
     out.policy = "tolerance, dtype defaults of assert_close";
     out.policy_kind = configs::PolicyKind::kTolerance;
     out.first_bit_difference = 41;
-    out.draws = {3, {"cpu"}, {1234}, ""};
+    out.draws = {3, {"cpu"}, {1234}, {}, {}};
   }
   return out;
 }
@@ -67,8 +67,8 @@ Report from_weights() {
   out.first_divergence->relation = Relation::kPropagated;
   out.first_divergence->cause =
       Cause{comparators::CauseKind::kWeights,
-            "no operator made a difference; the runs had different models",
-            "load the same checkpoint"};
+            {told("no operator made a difference; the runs had different models")},
+            told("load the same checkpoint")};
   out.divergences = {propagated(488, "aten::_log_softmax", 3.1e-05)};
   out.divergences_total = 450;
   return out;
@@ -107,11 +107,11 @@ Report parted() {
   only.candidate = {};
   only.cause =
       Cause{comparators::CauseKind::kControlFlow,
-            "the baseline ran 278 operators that the candidate did not, and the candidate "
-            "189 others; op 212 aten::gt (decoder) said True | False; all operators before "
-            "it agree",
-            "look at the branch: another graph or version, a value of the host, or random "
-            "numbers"};
+            {told("the baseline ran 278 operators that the candidate did not, and the candidate "
+                  "189 others; op 212 aten::gt (decoder) said True | False; all operators before "
+                  "it agree")},
+            told("look at the branch: another graph or version, a value of the host, or random "
+                 "numbers")};
   out.first_divergence = only;
   out.divergences_total = 467;
   return out;
@@ -146,8 +146,8 @@ Report mismatch() {
   output.note = "dtype differs: float32 against float16";
   op.outputs = {output};
   op.cause = Cause{comparators::CauseKind::kMismatch,
-                   "",
-                   "use the same autocast setting and the same model in both runs"};
+                   {},
+                   told("use the same autocast setting and the same model in both runs")};
   out.first_divergence = op;
   out.divergences_total = 1;
   return out;
@@ -220,8 +220,8 @@ Report rng() {
   out.first_divergence->baseline.generator = core::GeneratorUse{"cpu", 1, 0xAB, 0xCD, 4096};
   out.first_divergence->candidate.generator = core::GeneratorUse{"cpu", 2, 0xEF, 0x12, -1};
   out.first_divergence->cause = Cause{comparators::CauseKind::kRngStream,
-                                      "the generators were seeded apart: 1 against 2",
-                                      "give both runs the same seed"};
+                                      {told("the generators were seeded apart: 1 against 2")},
+                                      told("give both runs the same seed")};
   for (auto& each : out.runs) {
     each.manifest.trace.level = "tensor";
   }

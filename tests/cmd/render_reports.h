@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cmd/render/render.h"
@@ -16,6 +17,11 @@ struct NamedReport {
   comparators::Report report;
   cmd::RenderOptions options;
 };
+
+/// A phrase of words of one's own.
+inline comparators::Phrase told(std::string text) {
+  return comparators::Phrase("value-note", {{"value", std::move(text)}});
+}
 
 /// One of every status and kind.
 std::vector<NamedReport> handmade_reports();

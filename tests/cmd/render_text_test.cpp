@@ -131,7 +131,7 @@ TEST_CASE("what drew in a pass is said with what its agreement rests on, and not
   comparators::Report report =
       tests::base(comparators::Status::kReproducible, comparators::DivergenceKind::kNone);
   CHECK_FALSE(says(report, "random"));
-  report.draws = {1, {"cpu", "cuda:0"}, {7, 9}, ""};
+  report.draws = {1, {"cpu", "cuda:0"}, {7, 9}, {}, {}};
   CHECK(says(report,
              "random 1 operator drew from cpu, cuda:0 (seeds 7, 9): it agrees because both runs "
              "had the same seed"));
@@ -139,11 +139,12 @@ TEST_CASE("what drew in a pass is said with what its agreement rests on, and not
   CHECK(says(report, "(seeds 7, 9), by which the model seeds its generators itself"));
   CHECK_FALSE(says(report, "same seed"));
   report.runs.back().manifest.seed = report.runs.front().manifest.seed;
-  report.draws = {5, {"cpu"}, {1, 2, 3, 4}, ""};
+  report.draws = {5, {"cpu"}, {1, 2, 3, 4}, {}, {}};
   CHECK(says(report, "random 5 operators drew from cpu (seeds 1, 2, 3, 4 and others): they agree"));
   report.repeat.emplace();
   CHECK(says(report, "because all runs had the same seed"));
-  report.draws.parting = "the generators started apart (seed 1 against 2)";
+  report.draws.parting = {comparators::Phrase(
+      "seeds-apart", {{"baseline", "1"}, {"candidate", "2"}})};
   CHECK(says(report, "5 operators drew from cpu; the generators started apart"));
   CHECK_FALSE(says(report, "same seed"));
   report.status = comparators::Status::kDiverged;

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <fstream>
 #include <set>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include "cmd/words/catalogue.h"
+#include "cmd/words/causes.h"
 #include "cmd/words/finding_words.h"
+#include "cmd/words/phrases.h"
 #include "comparators/report/finding.h"
 #include "tests/support/files.h"
 
@@ -43,16 +45,23 @@ std::string table_of(FindingTable table) {
   return out;
 }
 
-constexpr std::array<std::pair<FindingTable, std::string_view>, 4> kTables{{
-    {FindingTable::kReplicas, "replicas"},
-    {FindingTable::kExchanges, "exchanges"},
-    {FindingTable::kData, "data"},
-    {FindingTable::kRanks, "ranks"},
-}};
+struct Placed {
+  FindingTable table;
+  std::string_view page;
+  std::string_view mark;
+};
+constexpr std::array kTables{
+    Placed{FindingTable::kReplicas, "RANKS.md", "replicas"},
+    Placed{FindingTable::kExchanges, "RANKS.md", "exchanges"},
+    Placed{FindingTable::kData, "RANKS.md", "data"},
+    Placed{FindingTable::kRanks, "RANKS.md", "ranks"},
+    Placed{FindingTable::kRecording, "REPORTS.md", "recording"},
+};
 
-/// Puts the tables between their marks.
-std::string renewed(std::string text) {
-  for (const auto& [table, name] : kTables) {
+/// Puts the tables of a page between their marks.
+std::string renewed(std::string_view page, std::string text) {
+  for (const auto& [table, of, name] : kTables) {
+    if (of != page) continue;
     const std::string begin = "<!-- findings: " + std::string(name) + " -->\n";
     const std::size_t from = text.find(begin);
     REQUIRE(from != std::string::npos);
@@ -67,19 +76,22 @@ std::string renewed(std::string text) {
 }  // namespace
 
 TEST_CASE("the tables of the documentation are those of the catalogue") {
-  const std::string path = REPRO_CHECK_DOCS "/RANKS.md";
-  const std::string text = test_support::read_file(path);
-  const std::string right = renewed(text);
-  if (std::getenv("REPRO_CHECK_UPDATE_GOLDEN") != nullptr) {
-    std::ofstream(path, std::ios::binary) << right;
+  for (const std::string_view page : {"RANKS.md", "REPORTS.md"}) {
+    const std::string path = REPRO_CHECK_DOCS "/" + std::string(page);
+    const std::string text = test_support::read_file(path);
+    const std::string right = renewed(page, text);
+    if (std::getenv("REPRO_CHECK_UPDATE_GOLDEN") != nullptr) {
+      std::ofstream(path, std::ios::binary) << right;
+    }
+    CHECK(right == text);
   }
-  CHECK(right == text);
 }
 
 TEST_CASE("every finding has a name of its own, and words") {
   std::set<std::string_view> names;
   for (const FindingRow& row : finding_catalogue()) {
     CAPTURE(row.name);
+    CHECK_FALSE(comparators::cause_of_id(row.name));
     CHECK(names.insert(row.name).second);
     CHECK(row.name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") ==
           std::string_view::npos);
@@ -122,6 +134,7 @@ TEST_CASE("words are made of the fields, and say nothing where one is not known"
       .with("to", 1)
       .with("tag", 7)
       .with("operator", "c10d::send")
+      .with("what", "recv")
       .with("is_sent", true)
       .with("missing_rank", 1);
   CHECK(words_of(finding).whole() ==
@@ -129,6 +142,26 @@ TEST_CASE("words are made of the fields, and say nothing where one is not known"
         "step 1 as c10d::send (train.py:42), and rank 1 never received it");
   finding.with("raised", "ValueError (train.py:9)");
   CHECK(words_of(finding).evidence.ends_with("; rank 1 ended by ValueError (train.py:9)"));
+}
+
+TEST_CASE("phrases have keys of their own, and what belongs together stands together") {
+  std::set<std::string_view> keys;
+  for (const std::string_view key : phrase_keys()) {
+    CAPTURE(key);
+    CHECK(keys.insert(key).second);
+    CHECK_FALSE(phrase_text(key).empty());
+  }
+  using comparators::Phrase;
+  CHECK(
+      sentence_of({Phrase("draws-apart"),
+                   Phrase("seeds-apart", {{"baseline", "1"}, {"candidate", "2"}}),
+                   Phrase("last-drawn-alike", {{"op", "op 3 aten::rand"}}),
+                   Phrase("likely")}) ==
+      "it draws random numbers, its inputs were bit-equal, and the generators started apart (seed "
+      "1 against 2); op 3 aten::rand was the last to draw alike (likely)");
+  Phrase unknown("no-such-phrase");
+  CHECK_THROWS(
+      describe(JsonReader(Json{{"key", "no-such-phrase"}, {"fields", Json::object()}}), unknown));
 }
 
 }  // namespace repro_check::cmd

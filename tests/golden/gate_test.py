@@ -258,6 +258,19 @@ class GateTest(GateCase):
         report = self.gate(candidate=near, code=1)
         self.assertEqual(report["expected"][0]["outcome"], "beyond_limit")
 
+    def test_a_cause_is_expected_by_its_id(self):
+        self.accepted()
+        entry = expected(id="unexplained")
+        del entry["operator"]
+        self.configure(expected=[entry], min_judged=1)
+        report = self.gate(candidate=RELU)
+        self.assertEqual((report["expected"][0]["outcome"], report["expected"][0]["match"]),
+                         ("excused", "id unexplained"))
+        self.configure(expected=[{**entry, "id": "rng-stream", "happens": "sometimes"}], min_judged=1)
+        report = self.gate(candidate=RELU, code=1)
+        self.assertEqual([each["id"] for each in report["findings"]], ["unexplained"])
+        self.assertEqual(report["findings"][0]["where"]["operator"], "aten::relu")
+
     def test_another_operator_is_not_excused(self):
         self.accepted()
         self.configure(expected=[expected(operator="aten::_log_softmax")], min_judged=1)
@@ -269,6 +282,7 @@ class GateTest(GateCase):
                              (expected(expires=day(181)), "180"),
                              (expected(expires="2026-02-30"), "a date"),
                              (expected(limit={"ulp": 1, "atol": 1}), "one of"),
+                             (expected(id="rng-streams"), 'no cause has the id "rng-streams"'),
                              ({"reason": "r", "owner": "o", "expires": day(1)}, "excuse all")):
             self.configure(expected=[entry], min_judged=1)
             runs = {"*": {"fixture": "three_ops.json", "change": PLATFORM}}

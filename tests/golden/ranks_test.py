@@ -167,7 +167,7 @@ class ManyRanks(unittest.TestCase):
         shutil.move(self.tmp / "again" / "rank-5", self.tmp / "run" / "rank-5")
         report = self.ranks(4)
         self.assertIsNone(report["first"])
-        self.assertIn("several runs", report["why_not"]["why"])
+        self.assertIn("several runs", report["why_not"]["text"])
         self.make(name="third")
         self.assertEqual(self.tool("diff", "third", "run").returncode, 4)
         self.assertEqual(self.tool("ranks", *(f"third/rank-{rank}" for rank in range(23)), "run/rank-4").returncode, 2)

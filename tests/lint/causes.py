@@ -7,9 +7,9 @@ import re
 import sys
 from pathlib import Path
 
-TABLE = "comparators/report/report.cpp"
-NAME = re.compile(r'\{CauseKind::k\w+,\s*"([a-z][a-z ]*)"')
-REPORTED = re.compile(r'"cause":\s*\{\s*"name":\s*"([^"]+)"')
+TABLE = "cmd/words/causes.cpp"
+NAME = re.compile(r"\{CauseKind::k\w+,\s*\"([a-z][a-z ]*)\"")
+REPORTED = re.compile(r"\"cause\":\s*\{\s*\"id\":\s*\"[a-z-]+\",\s*\"name\":\s*\"([^\"]+)\"")
 PARTS = ("**Recognised**", "**Why", "fix")
 TRAINING = "\n# Of a program that trains\n"
 JOINT = re.compile(r'"\s*"')  # of a literal that goes on in the next line

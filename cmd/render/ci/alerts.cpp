@@ -10,7 +10,8 @@
 #include <utility>
 
 #include "cmd/render/text.h"
-#include "cmd/render/words.h"
+#include "cmd/words/causes.h"
+#include "cmd/words/report_words.h"
 #include "comparators/compare.h"
 
 namespace repro_check::cmd {
@@ -337,9 +338,9 @@ class Collector {
     Alert& alert =
         add(rule_of(op), Subject::kOperator, fmt::format("{}, {}", op_amount(op), reason_text(op)));
     alert.op = &op;
-    alert.detail =
-        fmt::format("{}op {}, {}\n", index_owner(op), shown_index(op), op.cause.evidence);
-    if (!op.cause.advice.empty()) alert.detail += op.cause.advice + "\n";
+    const FindingText why = words_of(op.cause);
+    alert.detail = fmt::format("{}op {}, {}\n", index_owner(op), shown_index(op), why.evidence);
+    if (!why.fix.empty()) alert.detail += why.fix + "\n";
     // What was given differently is a cause, wherever the comparator draws the line.
     const bool is_given = !differing_source(op).empty();
     const bool inherits =

@@ -10,7 +10,7 @@
 #include "cmd/render/ci/alerts.h"
 #include "cmd/render/render.h"
 #include "cmd/render/text.h"
-#include "cmd/render/words.h"
+#include "cmd/words/report_words.h"
 #include "core/trace/op_record.h"
 
 namespace repro_check::cmd {

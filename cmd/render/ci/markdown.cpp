@@ -6,7 +6,8 @@
 #include "cmd/render/ci/alerts.h"
 #include "cmd/render/render.h"
 #include "cmd/render/text.h"
-#include "cmd/render/words.h"
+#include "cmd/words/causes.h"
+#include "cmd/words/report_words.h"
 #include "comparators/compare.h"
 
 namespace repro_check::cmd {
@@ -29,7 +30,8 @@ std::string verdict_block(const Report& report) {
   for (const std::string& reason : unsaid_reasons(report)) {
     if (text.size() < kMostVerdict) add("", reason, kMostVerdict / 2);
   }
-  if (report.first_divergence) add("", report.first_divergence->cause.evidence, kMostVerdict);
+  if (report.first_divergence)
+    add("", sentence_of(report.first_divergence->cause.evidence), kMostVerdict);
   add("returned: ", returned_text(report), kMostVerdict / 2);
   add("random: ", random_text(report), kMostVerdict / 2);
   for (const std::string& note : report.non_finite) add("", note, kMostVerdict / 2);

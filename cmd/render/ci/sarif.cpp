@@ -9,10 +9,10 @@
 #include <utility>
 
 #include "cmd/render/ci/alerts.h"
-#include "cmd/render/json/json_form.h"
+#include "cmd/render/json_form.h"
 #include "cmd/render/render.h"
 #include "cmd/render/text.h"
-#include "cmd/render/words.h"
+#include "cmd/words/report_words.h"
 #include "comparators/compare.h"
 #include "core/digest/digest.h"
 #include "core/text/text.h"

@@ -138,9 +138,12 @@
     }
 
     notes(item) {
-      if (!item || !item.notes.length) return null;
+      if (!item) return null;
+      const replaced = (item.replaced || []).map((phrase) => phrase.text);
+      const notes = item.notes.concat(replaced.length ? ["operator differs: " + replaced.join("; ")] : []);
+      if (!notes.length) return null;
       return Page.el("section", {}, Page.el("h3", {}, "arguments and results that differ"),
-        Page.el("ul", {}, item.notes.map((note) => Page.el("li", {}, note))));
+        Page.el("ul", {}, notes.map((note) => Page.el("li", {}, note))));
     }
 
     // Every producer, and of the inputs that differ how much.

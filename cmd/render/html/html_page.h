@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "cmd/render/json/json_form.h"
+#include "cmd/render/json_form.h"
 
 namespace repro_check::cmd {
 

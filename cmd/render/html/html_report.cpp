@@ -16,8 +16,9 @@
 #include "cmd/render/json/report_json.h"
 #include "cmd/render/render.h"
 #include "cmd/render/text.h"
-#include "cmd/render/words.h"
+#include "cmd/words/causes.h"
 #include "cmd/words/finding_words.h"
+#include "cmd/words/report_words.h"
 #include "comparators/compare.h"
 #include "core/trace/run_manifest.h"
 
@@ -67,16 +68,20 @@ std::string why(const Report& report) {
   std::string out;
   if (report.first_divergence &&
       report.first_divergence->cause.kind != comparators::CauseKind::kNone) {
-    const comparators::Cause& cause = report.first_divergence->cause;
+    const FindingText text = words_of(report.first_divergence->cause);
     out += fmt::format("<div class=\"why\"><h2>Why: {}</h2><p>{}</p>",
-                       html_text(cause.name()),
-                       html_text(cause.evidence));
-    if (!cause.advice.empty()) out += fmt::format("<p>{}</p>", html_text(cause.advice));
+                       html_text(text.title),
+                       html_text(text.evidence));
+    if (const std::string code = code_text(report); !code.empty()) {
+      out += fmt::format("<pre class=\"source\">{}</pre>", html_text(code));
+    }
     out += "</div>\n";
   }
-  std::vector<std::string> reasons = report.reasons;
-  reasons.push_back(report.mend);
-  return out + html_list("<ul class=\"reasons\">", reasons, "</ul>\n");
+  out += html_list("<ul class=\"reasons\">", report.reasons, "</ul>\n");
+  if (const std::string fix = fix_of(report); !fix.empty()) {
+    out += fmt::format("<div class=\"fix\"><h2>Fix</h2><p>{}</p></div>\n", html_text(fix));
+  }
+  return out;
 }
 
 std::string next(const Report& report, const RenderOptions& options) {

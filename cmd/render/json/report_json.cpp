@@ -13,8 +13,9 @@
 #include <string_view>
 #include <utility>
 
-#include "cmd/render/words.h"
+#include "cmd/words/causes.h"
 #include "cmd/words/finding_words.h"
+#include "cmd/words/report_words.h"
 #include "comparators/compare.h"
 #include "comparators/measure/policy.h"
 #include "core/error.h"
@@ -159,14 +160,6 @@ void describe_tensors(auto f,
   }
 }
 
-void describe_sentence(auto f, Of<decltype(f), comparators::Cause>& it) {
-  const auto name = f.at("name");
-  name.word(it.kind, comparators::kLastCause, comparators::cause_name);
-  // Evidence may stand without a it, whose name is empty then.
-  if constexpr (!f.kReads) name.json() = json_text(it.name());
-  f MEMBER(evidence) MEMBER(advice);
-}
-
 void describe_key(auto f,
                   Of<decltype(f), core::OpRecord>& record,
                   Of<decltype(f), std::uint64_t>& occurrence) {
@@ -274,11 +267,11 @@ void describe(auto f, Of<decltype(f), comparators::Cause>& it) {
     if (f.json().is_null()) return;
   } else {
     const bool has_none = it.kind == comparators::CauseKind::kNone;
-    if (has_none && it.evidence.empty() && it.advice.empty()) return;
+    if (has_none && it.evidence.empty() && !it.advice) return;
   }
-  describe_sentence(f, it);
-  f.at("also").items(it.also, [](auto item, auto& further) { describe_sentence(item, further); });
-  f MEMBER(not_recorded) SOMETIMES(brief);
+  describe_words(f, it);
+  f.at("also").items(it.also, [](auto item, auto& further) { describe_words(item, further); });
+  f MEMBER(not_recorded);
 }
 
 void describe(auto f, Of<decltype(f), core::GeneratorUse>& it) {
@@ -319,7 +312,7 @@ void describe(auto f, Of<decltype(f), OpDivergence>& it) {
   describe_tensors(f.at("outputs"), core::TensorRole::kOutput, it.outputs);
   f MEMBER(producers);
   describe_tensors(f.at("inputs"), core::TensorRole::kInput, it.inputs);
-  f MEMBER(notes) MEMBER(cause) MEMBER(severity) SOMETIMES(code);
+  f MEMBER(notes) SOMETIMES(replaced) MEMBER(cause) MEMBER(severity) SOMETIMES(code);
 }
 
 void describe_fine(JsonWriter f, const OpDivergence& op, OpState state) {
@@ -354,7 +347,7 @@ void describe_found(auto f, Of<decltype(f), OpDivergence>& op) {
     std::string differs;
     f("differs", OrNull{differs});
     if (!differs.empty()) op.notes = {differs};
-  } else if (const auto differs = f.part("differs", !op.outputs.empty() || !op.notes.empty())) {
+  } else if (const auto differs = f.part("differs", !op.outputs.empty() || !notes_of(op).empty())) {
     describe(*differs, op_amount(op));
   }
 }
@@ -409,7 +402,7 @@ void describe(auto f, Of<decltype(f), comparators::NamedTensorDifference>& it) {
 }
 
 DESCRIBE(comparators::RandomDraws,
-         MEMBER(operators) MEMBER(devices) MEMBER(seeds) TEXT(parting) SOMETIMES(of_host))
+         MEMBER(operators) MEMBER(devices) MEMBER(seeds) MEMBER(parting) SOMETIMES(of_host))
 
 void describe(auto f, Of<decltype(f), comparators::RestoredState>& it) {
   f.at("kind").word(it.kind, comparators::kLastState, comparators::state_name);
@@ -430,7 +423,7 @@ void describe(auto f, Of<decltype(f), comparators::Origin>& it) {
   describe_names(f, it.record);
   describe_source(f.at("source"), it.record);
   f MEMBER(relation);
-  f.at("cause").word(it.cause, comparators::kLastCause, comparators::cause_name);
+  f.at("cause").word(it.cause, comparators::kLastCause, cause_name);
   f MEMBER(beyond_policy) MEMBER(l2_rel) MEMBER(tainted);
   f.at("final_values") NAMED("total", outputs_total) NAMED("ops", outputs);
   f.at("path") NAMED("steps", path_steps) NAMED("items", path);
@@ -829,6 +822,20 @@ void describe_gate(auto f, Of<decltype(f), GateOutcome>& it) {
       SOMETIMES(flags);
 }
 
+/// The causes are read where they stand: with their operators.
+void describe_findings(JsonWriter f, const Report& it) {
+  f.json() = cause_findings(it);
+  for (const comparators::Finding& finding : it.findings) f.json().push_back(json_of(finding));
+}
+void describe_findings(JsonReader f, Report& it) {
+  for (const Json& finding : f.json()) {
+    const JsonReader each(finding, "findings");
+    std::string id;
+    each("id", id);
+    if (!comparators::cause_of_id(id)) describe(each, it.findings.emplace_back());
+  }
+}
+
 /// @param gate  null without one, and for a reader never
 void describe_report(auto f,
                      Of<decltype(f), Report>& it,
@@ -864,8 +871,8 @@ void describe_report(auto f,
     f("expected", gate->expected);
     if (const auto part = f.part("gate", true)) describe_gate(*part, *gate);
   }
-  f MEMBER(findings) MEMBER(warnings) SOMETIMES(non_finite)
-      .at("timing") NAMED("compare_seconds", seconds);
+  describe_findings(f.at("findings"), it);
+  f MEMBER(warnings) SOMETIMES(non_finite).at("timing") NAMED("compare_seconds", seconds);
   if constexpr (f.kReads) {
     it.policy_kind = comparators::described_policy(it.policy);
   }
@@ -990,7 +997,8 @@ void require_report(const Json& json, const std::string& origin) {
   if (version == kReportVersion) return;
   throw refused(origin,
                 "it is of version " + (version.is_string() ? version.get<std::string>() : "?") +
-                    ", and this repro-check renders " + kReportVersion);
+                    ", and this repro-check renders " + kReportVersion +
+                    ": compare the dumps again");
 }
 
 }  // namespace

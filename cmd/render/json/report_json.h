@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cmd/render/json/json_form.h"
+#include "cmd/render/json_form.h"
 #include "cmd/render/render.h"
 #include "comparators/report/report.h"
 

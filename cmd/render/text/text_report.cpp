@@ -16,12 +16,13 @@
 #include <vector>
 
 #include "cmd/render/json/report_json.h"
-#include "cmd/render/json/say.h"
 #include "cmd/render/page.h"
 #include "cmd/render/render.h"
+#include "cmd/render/say.h"
 #include "cmd/render/text.h"
-#include "cmd/render/words.h"
+#include "cmd/words/causes.h"
 #include "cmd/words/finding_words.h"
+#include "cmd/words/report_words.h"
 #include "comparators/report/report.h"
 #include "core/text/text.h"
 #include "core/trace/run_manifest.h"
@@ -244,8 +245,8 @@ void add_parting(Page& page, const Report& report) {
 
 void add_further_causes(Page& page, const comparators::Cause& cause) {
   for (const comparators::Cause& further : cause.also) {
-    page.prose(&further == cause.also.data() ? "also" : "",
-               fmt::format("{}: {}; {}", further.name(), further.evidence, further.advice));
+    const FindingText text = words_of(further);
+    page.prose(&further == cause.also.data() ? "also" : "", text.whole() + "; " + text.fix);
   }
   // The evidence of what is unexplained says it.
   if (cause.kind == comparators::CauseKind::kUnexplained || cause.not_recorded.empty()) return;
@@ -261,18 +262,6 @@ std::vector<std::string> once_each(std::vector<std::string> texts) {
   return out;
 }
 
-void add_code(Page& page, const Report& report) {
-  const OpDivergence& first = *report.first_divergence;
-  if (first.code.empty()) return;
-  const std::string place = core::line_text(shown_record(first).site.get());
-  page.prose("code", fmt::format("{}: {}", place, first.code));
-}
-
-const std::string& fix_of(const Report& report) {
-  const bool has_cause = report.status == Status::kDiverged && report.first_divergence;
-  return report.mend.empty() && has_cause ? report.first_divergence->cause.advice : report.mend;
-}
-
 void add_why(Page& page, const Report& report, const Detail& detail) {
   const std::span<const std::string> reasons = unsaid_reasons(report);
   std::vector<std::string> sentences(reasons.begin(), reasons.end());
@@ -280,12 +269,12 @@ void add_why(Page& page, const Report& report, const Detail& detail) {
     // That it does not repeat is the finding; what one of the pairs looks like comes after it.
     const bool is_after = report.kind == DivergenceKind::kUnrepeated;
     sentences.insert(is_after ? sentences.end() : sentences.begin(),
-                     report.first_divergence->cause.evidence);
+                     sentence_of(report.first_divergence->cause.evidence));
   }
   page.prose("why", joined(once_each(std::move(sentences)), "; "));
   // What executing the operator again by itself showed.
   if (report.replay) page.list("replay", report.replay->sentences);
-  if (report.status == Status::kDiverged && report.first_divergence) add_code(page, report);
+  page.prose("code", code_text(report));
   page.prose("fix", fix_of(report));
   if (detail.everything && report.first_divergence) {
     add_further_causes(page, report.first_divergence->cause);
@@ -302,7 +291,7 @@ void add_evidence(Page& page, const Report& report, const Detail& detail) {
   const auto& first = report.first_divergence;
   const bool is_shown = first && (!is_from_named(report) || detail.everything);
   if (!is_shown || report.kind == DivergenceKind::kMissing) return;
-  page.list("differs in", first->notes, detail.items);
+  page.list("differs in", notes_of(*first), detail.items);
   for (const auto& input : first->inputs) {
     if (!detail.everything) break;
     add_tensor(page, "input " + escape_name(input.baseline.slot), input, detail);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/comparators/said.h"
 #include "tests/comparators/trace_builder.h"
 
 namespace repro_check::comparators {
@@ -84,11 +85,11 @@ TEST_CASE("strict: the place alone") {
   CHECK(report.alignment.position == 1);
   CHECK(report.divergences_total == 3);
   REQUIRE(report.first_divergence);
-  CHECK(report.first_divergence->cause.name() == "operator differs");
+  CHECK(said(report.first_divergence->cause).name() == "operator differs");
   CHECK(report.first_divergence->baseline_index == 1);
   CHECK(report.first_divergence->candidate_index == 1);
   REQUIRE(report.divergences.size() == 2);
-  CHECK(report.divergences[1].cause.name() == "missing");
+  CHECK(said(report.divergences[1].cause).name() == "missing");
   CHECK(exit_of(compare_traces(baseline, baseline, strict())) == 0);
 }
 
@@ -150,7 +151,8 @@ TEST_CASE("the value that decided is named, whether or not it differs") {
   CHECK(same.kind == DivergenceKind::kControlFlow);
   REQUIRE(same.control_flow->decision);
   CHECK_FALSE(same.control_flow->decision->differs());
-  CHECK(same.first_divergence->cause.evidence.find("said True on both sides") != std::string::npos);
+  CHECK(said(same.first_divergence->cause).evidence.find("said True on both sides") !=
+        std::string::npos);
 }
 
 TEST_CASE("neighbouring modules, each with another operator, are findings of their own") {
@@ -166,7 +168,7 @@ TEST_CASE("neighbouring modules, each with another operator, are findings of the
   }
   const Report report = compare_traces(baseline, candidate);
   CHECK(report.divergences_total == 2);
-  CHECK(report.first_divergence->cause.name() == "operator differs");
+  CHECK(said(report.first_divergence->cause).name() == "operator differs");
   REQUIRE(report.divergences.size() == 1);
   CHECK(report.divergences.front().baseline_index == 2);
   CHECK(report.divergences.front().candidate_index == 2);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/trace/op_record.h"
+#include "tests/comparators/said.h"
 #include "tests/comparators/trace_builder.h"
 
 namespace repro_check::comparators {
@@ -108,8 +109,8 @@ TEST_CASE("two forks that write one tensor are a race, and nothing else") {
   CHECK(exit_of(report) == 1);
   REQUIRE(report.first_divergence);
   CHECK(report.first_divergence->relation == Relation::kOrigin);
-  CHECK(report.first_divergence->cause.name() == "race on a tensor in use");
-  CHECK(report.first_divergence->cause.evidence ==
+  CHECK(said(report.first_divergence->cause).name() == "race on a tensor in use");
+  CHECK(said(report.first_divergence->cause).evidence ==
         "argument `in0` was last written by nobody in the baseline and by op 0 aten::add_ (m) of "
         "lane "
         "main.1 in the candidate, and nothing keeps these lanes in order");

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/comparators/said.h"
 #include "tests/comparators/trace_builder.h"
 
 namespace repro_check::comparators {
@@ -140,7 +141,7 @@ TEST_CASE("what stands in another's place is seen through the map of its module"
       compare_traces(baseline, candidate, with_map("module backbone\\.(.*) -> encoder.\\1"));
   CHECK(report.divergences_total == 2);
   REQUIRE(report.first_divergence);
-  CHECK(report.first_divergence->cause.name() == "operator differs");
+  CHECK(said(report.first_divergence->cause).name() == "operator differs");
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/trace/op_record.h"
+#include "tests/comparators/said.h"
 #include "tests/comparators/trace_builder.h"
 
 namespace repro_check::comparators {
@@ -145,7 +146,7 @@ TEST_CASE("what freezing folded away is missing, and what it replaced is known b
   CHECK(report.coverage.equal == 4);
   CHECK(report.coverage.missing_in_candidate == 2);
   REQUIRE(!report.divergences.empty());
-  CHECK(report.divergences.front().cause.name() == "operator differs");
+  CHECK(said(report.divergences.front().cause).name() == "operator differs");
 }
 
 TEST_CASE("one model file has no renamed modules") {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/comparators/said.h"
 #include "tests/comparators/trace_builder.h"
 
 namespace repro_check::comparators {
@@ -56,8 +57,8 @@ TEST_CASE("a step of the optimizer more is named, and what comes after it is pai
   REQUIRE(report.first_divergence);
   CHECK_FALSE(report.first_divergence->baseline_index);
   CHECK(report.first_divergence->candidate_index == 20);
-  CHECK(report.first_divergence->cause.name() == "extra");
-  CHECK(report.first_divergence->cause.evidence.find("train.py:12") != std::string::npos);
+  CHECK(said(report.first_divergence->cause).name() == "extra");
+  CHECK(said(report.first_divergence->cause).evidence.find("train.py:12") != std::string::npos);
   CHECK(report.coverage.missing_in_baseline == 1);
   CHECK(report.coverage.missing_in_candidate == 0);
 }
@@ -70,7 +71,7 @@ TEST_CASE("a step that one run alone leaves out is named") {
   const Report report = compare_traces(baseline.trace(), candidate.trace());
   REQUIRE(report.first_divergence);
   CHECK(report.first_divergence->baseline_index == 15);
-  CHECK(report.first_divergence->cause.name() == "missing");
+  CHECK(said(report.first_divergence->cause).name() == "missing");
   CHECK(report.coverage.missing_in_candidate == 1);
   CHECK(report.coverage.missing_in_baseline == 0);
 }
@@ -136,7 +137,7 @@ TEST_CASE("operators of two lines and forms are no pair") {
   const Report report = compare_traces(baseline, candidate);
   CHECK(report.coverage.mismatched == 0);
   REQUIRE(report.first_divergence);
-  CHECK(report.first_divergence->cause.name() == "reordered");
+  CHECK(said(report.first_divergence->cause).name() == "reordered");
   CHECK(report.first_divergence->candidate_index == 30);
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 std::vector<std::string> also_of(const Report& report) {
   std::vector<std::string> names;
-  for (const Cause& further : cause_of(report).also) names.emplace_back(further.name());
+  for (const auto& further : cause_of(report).also) names.emplace_back(further.name());
   return names;
 }
 
@@ -109,7 +109,7 @@ TEST_CASE("rows that hold beside the cause are listed in the order of the table"
                                                     "environment differs",
                                                     "threads",
                                                     "nondeterministic kernel"});
-  for (const Cause& further : cause_of(report).also) {
+  for (const auto& further : cause_of(report).also) {
     CHECK_FALSE(further.evidence.empty());
     CHECK_FALSE(further.advice.empty());
   }
@@ -122,7 +122,7 @@ struct Surroundings {
   ordered_json environment = ordered_json::object();
 };
 
-Cause cause_between(const Surroundings& from, const Surroundings& to) {
+SaidCause cause_between(const Surroundings& from, const Surroundings& to) {
   const auto manifest = [](const Surroundings& side) {
     return ordered_json{{"configuration", side.configuration},
                         {"settings", side.settings},
@@ -132,12 +132,12 @@ Cause cause_between(const Surroundings& from, const Surroundings& to) {
 }
 
 TEST_CASE("a setting is named, and what follows from it is not") {
-  const Cause cause = cause_between({R"({"settings": {}})",
-                                     {{"mkldnn.enabled", "on"}},
-                                     {{"probe.convolution", "aa"}, {"cpu.mxcsr", "0x1f80"}}},
-                                    {R"({"settings": {"mkldnn.enabled": "off"}})",
-                                     {{"mkldnn.enabled", "off"}},
-                                     {{"probe.convolution", "bb"}, {"cpu.mxcsr", "0x9fc0"}}});
+  const auto cause = cause_between({R"({"settings": {}})",
+                                    {{"mkldnn.enabled", "on"}},
+                                    {{"probe.convolution", "aa"}, {"cpu.mxcsr", "0x1f80"}}},
+                                   {R"({"settings": {"mkldnn.enabled": "off"}})",
+                                    {{"mkldnn.enabled", "off"}},
+                                    {{"probe.convolution", "bb"}, {"cpu.mxcsr", "0x9fc0"}}});
   CHECK(cause.name() == "settings differ");
   CHECK(mentions(cause.evidence, "suspect: mkldnn.enabled on -> off, the only setting"));
   CHECK(mentions(cause.advice, R"(give both runs "settings": {"mkldnn.enabled": "on"})"));
@@ -146,7 +146,7 @@ TEST_CASE("a setting is named, and what follows from it is not") {
 
 TEST_CASE("a variable is named, whether the configuration or the shell set it") {
   for (const char* configuration : {R"({"env": {"ATEN_CPU_CAPABILITY": "default"}})", "{}"}) {
-    const Cause cause =
+    const auto cause =
         cause_between({"{}", {{"env.ATEN_CPU_CAPABILITY", "unset"}}, {{"cpu.capability", "avx2"}}},
                       {configuration,
                        {{"env.ATEN_CPU_CAPABILITY", "default"}},
@@ -158,7 +158,7 @@ TEST_CASE("a variable is named, whether the configuration or the shell set it") 
 }
 
 TEST_CASE("the executor is one setting, however many LibTorch makes of it") {
-  const Cause cause = cause_between(
+  const auto cause = cause_between(
       {R"({"optimize_executor": false})", {{"jit.optimize", "false"}, {"jit.profiling", "false"}}},
       {R"({"optimize_executor": true})", {{"jit.optimize", "true"}, {"jit.profiling", "true"}}});
   CHECK(cause.name() == "settings differ");
@@ -167,15 +167,15 @@ TEST_CASE("the executor is one setting, however many LibTorch makes of it") {
 }
 
 TEST_CASE("threads and determinism are named, and not the variables that they pin") {
-  const Cause threads = cause_between({R"({"threads": 2})",
-                                       {{"threads.intra_op", "2"}, {"env.OMP_NUM_THREADS", "2"}},
-                                       {{"openmp.team", "2"}, {"probe.sum", "aa"}}},
-                                      {R"({"threads": 1})",
-                                       {{"threads.intra_op", "1"}, {"env.OMP_NUM_THREADS", "1"}},
-                                       {{"openmp.team", "1"}, {"probe.sum", "bb"}}});
+  const auto threads = cause_between({R"({"threads": 2})",
+                                      {{"threads.intra_op", "2"}, {"env.OMP_NUM_THREADS", "2"}},
+                                      {{"openmp.team", "2"}, {"probe.sum", "aa"}}},
+                                     {R"({"threads": 1})",
+                                      {{"threads.intra_op", "1"}, {"env.OMP_NUM_THREADS", "1"}},
+                                      {{"openmp.team", "1"}, {"probe.sum", "bb"}}});
   CHECK(threads.name() == "threads");
   CHECK(mentions(threads.evidence, "suspect: threads.intra_op 2 -> 1, the only setting"));
-  const Cause several = cause_between(
+  const auto several = cause_between(
       {R"({"settings": {"a": "on", "b": "on"}})", {{"a", "on"}, {"b", "on"}}, kNone},
       {R"({"settings": {"a": "off", "b": "off"}})", {{"a", "off"}, {"b", "off"}}, kNone});
   CHECK(mentions(several.advice, "repro-check bisect"));
@@ -189,7 +189,7 @@ TEST_CASE("what a collective brings comes from another rank") {
 }
 
 TEST_CASE("a probe is the suspect where nothing else differs") {
-  const Cause cause =
+  const auto cause =
       cause_between({"{}", kNone, {{"probe.exp", "aa"}}}, {"{}", kNone, {{"probe.exp", "bb"}}});
   CHECK(cause.name() == "environment differs");
   CHECK(mentions(cause.evidence, "probe.exp: the machine gives other numbers for one computation"));
@@ -250,8 +250,8 @@ TEST_CASE("a value that is not what its producer returned was changed by nobody 
   const Report report = compare_traces(sides.baseline, sides.candidate);
   CHECK(report.first_divergence->baseline_index == 0);
   REQUIRE(report.divergences.size() == 1);
-  CHECK(report.divergences[0].cause.name() == "unobserved write");
-  CHECK(mentions(report.divergences[0].cause.evidence,
+  CHECK(said(report.divergences[0].cause).name() == "unobserved write");
+  CHECK(mentions(said(report.divergences[0].cause).evidence,
                  "is not what op 0 returned, in the candidate"));
 }
 
@@ -275,7 +275,7 @@ TEST_CASE("another dtype is not put down to what cannot change one") {
   const auto said = [&] {
     const Report report = compare_traces(baseline, candidate);
     std::string text = cause_of(report).evidence;
-    for (const Cause& further : cause_of(report).also) text += further.evidence;
+    for (const auto& further : cause_of(report).also) text += further.evidence;
     return text;
   };
   CHECK_FALSE(mentions(said(), "suspect"));
@@ -293,9 +293,9 @@ TEST_CASE("weights that differ beside a divergent producer: both are said") {
   const OpDivergence& last = report.divergences[1];
   CHECK(last.relation == Relation::kPropagated);
   CHECK(last.producers == std::vector<std::uint64_t>{1});
-  CHECK(last.cause.name() == "weights");
-  REQUIRE(last.cause.also.size() == 1);
-  CHECK(last.cause.also[0].name() == "propagated");
+  CHECK(said(last.cause).name() == "weights");
+  REQUIRE(said(last.cause).also.size() == 1);
+  CHECK(said(last.cause).also[0].name() == "propagated");
 }
 
 TEST_CASE("generators of two versions, and who drew last before they parted") {

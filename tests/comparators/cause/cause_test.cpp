@@ -25,7 +25,8 @@ TEST_CASE("origin and propagated, with the root of the chain") {
   CHECK(report.divergences[0].relation == Relation::kPropagated);
   CHECK(report.divergences[0].producers == std::vector<std::uint64_t>{0});
   CHECK(report.divergences[1].producers == std::vector<std::uint64_t>{1});
-  CHECK(mentions(report.divergences[1].cause.evidence, "from op 1, and the difference from op 0"));
+  CHECK(mentions(said(report.divergences[1].cause).evidence,
+                 "from op 1, and the difference from op 0"));
   CHECK(report.divergences[1].severity > 0);
 }
 
@@ -231,7 +232,7 @@ TEST_CASE("row 46: an extra draw parts the stream") {
   CHECK(report.first_divergence->candidate_index == 1);
   REQUIRE(report.divergences.size() == 1);
   CHECK(report.divergences[0].kind == DivergenceKind::kRng);
-  CHECK(mentions(report.divergences[0].cause.evidence,
+  CHECK(mentions(said(report.divergences[0].cause).evidence,
                  "op 1 aten::rand (m), which drew 8 numbers in the candidate only"));
 }
 
@@ -419,7 +420,8 @@ TEST_CASE("the report is the same every time") {
   const Report first = compare_traces(baseline, candidate);
   const Report second = compare_traces(baseline, candidate);
   REQUIRE(first.divergences.size() == second.divergences.size());
-  CHECK(first.first_divergence->cause.evidence == second.first_divergence->cause.evidence);
+  CHECK(said(first.first_divergence->cause).evidence ==
+        said(second.first_divergence->cause).evidence);
   CHECK(first.first_divergence->outputs[0].metrics->rmse ==
         second.first_divergence->outputs[0].metrics->rmse);
   CHECK(first.warnings == second.warnings);

@@ -3,9 +3,11 @@
 
 #include <doctest/doctest.h>
 
+#include <list>
 #include <string>
 #include <vector>
 
+#include "tests/comparators/said.h"
 #include "tests/comparators/trace_builder.h"
 
 namespace repro_check::comparators {
@@ -62,9 +64,11 @@ inline Report compute(const std::string& name,
   return compare_traces(baseline, candidate);
 }
 
-inline const Cause& cause_of(const Report& report) {
+/// Kept to the end of the test.
+inline const SaidCause& cause_of(const Report& report) {
+  static std::list<SaidCause> kept;
   REQUIRE(report.first_divergence);
-  return report.first_divergence->cause;
+  return kept.emplace_back(said(report.first_divergence->cause));
 }
 
 }  // namespace repro_check::comparators

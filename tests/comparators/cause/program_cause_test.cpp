@@ -183,7 +183,7 @@ TEST_CASE("operators of one run alone: what leads there, and no model file") {
   }
   candidate.op("aten::clone", {"x"}, {"x"});
   baseline.manifest()["environment"] = {{"unpinned.time.time", "1 call, first at train.py:4"}};
-  const Cause cause = cause_of(compare_traces(baseline, candidate));
+  const auto cause = cause_of(compare_traces(baseline, candidate));
   CHECK(mentions(cause.evidence, "time.time (1 call, first at train.py:4)"));
   CHECK(mentions(cause.advice, "in one run alone"));
 }
@@ -198,7 +198,7 @@ TEST_CASE("a parameter that one run alone freezes is told where its gradient is 
     trace->op("aten::mean", {"y"}, {"h"}, {{"phase", "backward"}});
   }
   baseline.op("aten::mm", {"y"}, {"g"}, {{"phase", "backward"}});
-  const Cause cause = cause_of(compare_traces(baseline, candidate));
+  const auto cause = cause_of(compare_traces(baseline, candidate));
   CHECK(mentions(cause.evidence,
                  "gradients are asked of `in1` at op 0 aten::linear (m) in the baseline alone"));
   CHECK(mentions(cause.advice, "requires_grad"));
@@ -212,7 +212,7 @@ TEST_CASE("one operator in two phases is told by these") {
     trace->op("aten::neg", {"x"}, {"y"}, {{"phase", trace == &baseline ? "forward" : "eval"}});
     trace->op("aten::exp", {"y"}, {"x"});
   }
-  const Cause cause = cause_of(compare_traces(baseline, candidate));
+  const auto cause = cause_of(compare_traces(baseline, candidate));
   CHECK(mentions(cause.evidence, "phase forward against eval"));
   CHECK(mentions(cause.advice, "no_grad()"));
 }
@@ -233,7 +233,7 @@ TEST_CASE(
       trace->json()["ops"].clear();
       trace->tensor("x", {first ? 1 : 2}).op("aten::rand", {}, {"x"}, draw(first ? 1 : 5, is_own));
     }
-    const Cause cause = cause_of(compare_traces(baseline, candidate));
+    const auto cause = cause_of(compare_traces(baseline, candidate));
     CHECK(cause.name() == "rng stream");
     CHECK(mentions(cause.evidence, "threads draw from it as they come") == !is_own);
     CHECK(mentions(cause.advice, "a generator of its own") == !is_own);
@@ -375,7 +375,7 @@ TEST_CASE("a module of a program in another mode is known by what its operators 
   const Report report = compare_traces(baseline, candidate);
   CHECK(report.kind == DivergenceKind::kMissing);
   REQUIRE(report.divergences.size() == 1);
-  for (const Cause& cause : {cause_of(report), report.divergences.front().cause}) {
+  for (const SaidCause& cause : {cause_of(report), said(report.divergences.front().cause)}) {
     CHECK(cause.name() == "eval against train");
     CHECK(cause.evidence ==
           "module `m` ran in another mode: aten::batch_norm was called with training: False "

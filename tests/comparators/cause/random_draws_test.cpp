@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cmd/words/causes.h"
 #include "tests/comparators/trace_builder.h"
 
 namespace repro_check::comparators {
@@ -79,7 +80,7 @@ TEST_CASE("a pass whose generators parted does not rest on the seed") {
   const Report report = compare_traces(baseline, candidate);
   CHECK(report.status == Status::kReproducible);
   CHECK(report.draws.operators == 1);
-  CHECK(report.draws.parting == "the generators started apart (seed 1 against 2)");
+  CHECK(cmd::sentence_of(report.draws.parting) == "the generators started apart (seed 1 against 2)");
 }
 
 TEST_CASE("where nothing draws there is nothing to say") {

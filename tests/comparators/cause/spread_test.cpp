@@ -118,7 +118,7 @@ TEST_CASE("what the policy lets pass is an origin too, and is followed") {
   CHECK(report.origins[0].cause == CauseKind::kNone);
   CHECK(report.origins[0].tainted == 1);
   REQUIRE(report.first_divergence);
-  CHECK(report.first_divergence->cause.name() == "amplified");
+  CHECK(said(report.first_divergence->cause).name() == "amplified");
 }
 
 TEST_CASE("a view is no end of its storage, and an in-place operator is one") {
@@ -159,7 +159,7 @@ TEST_CASE("an operator of one side alone taints what reads it") {
   // What reads it inherits the difference, and nothing wrote behind anybody's back.
   REQUIRE(report.divergences.size() == 1);
   CHECK(report.divergences[0].relation == Relation::kPropagated);
-  CHECK(mentions(report.divergences[0].cause.evidence, "an operator of the candidate only"));
+  CHECK(mentions(said(report.divergences[0].cause).evidence, "an operator of the candidate only"));
 }
 
 }  // namespace

@@ -41,11 +41,11 @@ TEST_CASE("a value that the calls were given is a difference, and the suspect of
 }
 
 TEST_CASE("a value is the suspect of an argument, and of a number that is returned") {
-  const Cause argument = cause_of(compute("aten::mul",
-                                          {{"scalars", {{"other", 1}}}},
-                                          {{"scalars", {{"other", 2}}}},
-                                          given("1"),
-                                          given("2")));
+  const auto argument = cause_of(compute("aten::mul",
+                                         {{"scalars", {{"other", 1}}}},
+                                         {{"scalars", {{"other", 2}}}},
+                                         given("1"),
+                                         given("2")));
   CHECK(argument.name() == "argument differs");
   CHECK(mentions(argument.evidence, "suspect: /calls/0/inputs/1/value 1 -> 2, the only setting"));
   Trace baseline = model("a");
@@ -60,23 +60,23 @@ TEST_CASE("a value is the suspect of an argument, and of a number that is return
 }
 
 TEST_CASE("the only setting that differs is the suspect of a branch") {
-  const Cause grad =
+  const auto grad =
       cause_of(skipping({{"configuration", R"({"grad": "disabled"})"}},
                         {{"configuration", R"({"grad": "enabled"})"}, {"grad", "enabled"}}));
   CHECK(mentions(grad.evidence, "suspect: grad disabled -> enabled, the only setting"));
   CHECK(grad.advice == R"(give both runs "grad": "disabled")");
-  const Cause method = cause_of(skipping(kNone, {{"method", "encode"}}));
+  const auto method = cause_of(skipping(kNone, {{"method", "encode"}}));
   CHECK(mentions(method.evidence, "suspect: model.method forward -> encode, the only setting"));
   CHECK(method.advice == R"(give both runs "model": {"method": "forward"})");
 }
 
 TEST_CASE("of another model, another seed that nothing draws by, or what follows, none is") {
-  const Cause model = cause_of(skipping(kNone, {{"model", "other"}, {"method", "encode"}}));
+  const auto model = cause_of(skipping(kNone, {{"model", "other"}, {"method", "encode"}}));
   CHECK_FALSE(mentions(model.evidence, "suspect"));
   CHECK_FALSE(mentions(cause_of(skipping(kNone, {{"seed", 1}})).evidence, "suspect"));
   const ordered_json eval = {{"environment", {{"model.mode", "eval"}}}};
   const ordered_json train = {{"environment", {{"model.mode", "train"}}}, {"method", "encode"}};
-  const Cause mode = cause_of(skipping(eval, train));
+  const auto mode = cause_of(skipping(eval, train));
   CHECK(mode.name() == "eval against train");
   REQUIRE(mode.also.size() == 1);
   CHECK_FALSE(mentions(mode.also.front().evidence, "suspect"));
@@ -86,7 +86,7 @@ TEST_CASE("what parts at the first operator follows no other") {
   Trace baseline = chain("a", {"aten::linear", "aten::relu"});
   Trace candidate = chain("b", {"aten::conv2d", "aten::relu"});
   candidate.manifest()["model"] = "other";
-  const Cause cause = cause_of(compare_traces(baseline, candidate));
+  const auto cause = cause_of(compare_traces(baseline, candidate));
   CHECK(cause.name() == "operator differs");
   CHECK(cause.evidence ==
         "aten::linear in the baseline, aten::conv2d in the candidate; there is no operator before "
@@ -122,7 +122,7 @@ TEST_CASE("draws of which one run made its own on the host stand apart by that")
         {"generator",
          {{"device", "cpu"}, {"seed", seed}, {"before", 0}, {"after", 2}, {"drawn", 2}}}};
   };
-  const Cause cause =
+  const auto cause =
       cause_of(compute("aten::rand", drawn(0), drawn(3838), kNone, {{"rng", "host"}}));
   CHECK(cause.name() == "rng stream");
   CHECK(mentions(cause.evidence, "the runs draw in other ways: rng device -> host"));
@@ -178,8 +178,8 @@ TEST_CASE("what reads values of a branch that one run took comes from that branc
   CompareOptions options;
   const Report report = compare_traces(baseline, candidate, options);
   REQUIRE(report.divergences.size() == 2);
-  CHECK(report.divergences[0].cause.evidence == "argument `in0` comes from op 1");
-  CHECK(report.divergences[1].cause.evidence ==
+  CHECK(said(report.divergences[0].cause).evidence == "argument `in0` comes from op 1");
+  CHECK(said(report.divergences[1].cause).evidence ==
         "argument `in0` comes from op 2, and the difference from op 1");
 }
 

@@ -108,7 +108,7 @@ TEST_CASE("an observer is told of every operator, in order, whatever the report 
       CHECK(told.bad[i].baseline_index == listed.baseline_index);
       CHECK(told.bad[i].occurrence == listed.occurrence);
       CHECK(told.bad[i].relation == listed.relation);
-      CHECK(told.bad[i].cause.evidence == listed.cause.evidence);
+      CHECK(said(told.bad[i].cause).evidence == said(listed.cause).evidence);
       CHECK(told.bad[i].producers == listed.producers);
     }
   }

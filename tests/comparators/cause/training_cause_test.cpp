@@ -20,7 +20,7 @@ Trace program(const std::string& run) {
 }
 
 bool warns(const Report& report, const std::string& words) {
-  return std::ranges::any_of(report.warnings,
+  return std::ranges::any_of(cmd::warnings_of(report),
                              [&](const std::string& text) { return mentions(text, words); });
 }
 
@@ -63,7 +63,7 @@ TEST_CASE("a gradient that was not cleared is named with the lines of both steps
     Trace candidate = stepped("candidate", !first_clears);
     const Report report = compare_traces(baseline, candidate);
     CHECK(report.first_divergence->baseline_index == 6);
-    const Cause& cause = cause_of(report);
+    const auto& cause = cause_of(report);
     CHECK(mentions(cause.evidence, "the gradient of `head.bias` was not cleared in the "));
     CHECK(mentions(cause.evidence, first_clears ? "candidate" : "baseline"));
     CHECK(mentions(cause.evidence, "train.py:63"));

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/comparators/said.h"
 #include "tests/comparators/trace_builder.h"
 
 namespace repro_check::comparators {
@@ -32,11 +33,11 @@ TEST_CASE("row 36: a missing operator and an extra one") {
   CHECK(report.first_divergence->relation == Relation::kMissing);
   CHECK(report.first_divergence->baseline_index == 1);
   CHECK_FALSE(report.first_divergence->candidate_index);
-  CHECK(report.first_divergence->cause.name() == "missing");
+  CHECK(said(report.first_divergence->cause).name() == "missing");
   CHECK(report.divergences_total == 2);
   REQUIRE(report.divergences.size() == 1);
   CHECK(report.divergences[0].candidate_index == 3);
-  CHECK(report.divergences[0].cause.name() == "extra");
+  CHECK(said(report.divergences[0].cause).name() == "extra");
   CHECK(report.coverage.missing_in_candidate == 1);
   CHECK(report.coverage.missing_in_baseline == 1);
   CHECK(report.coverage.equal == 3);
@@ -56,7 +57,7 @@ TEST_CASE("row 37: an operator replaced by another") {
   CHECK(report.first_divergence->relation == Relation::kMismatch);
   CHECK(report.first_divergence->baseline_index == 1);
   CHECK(report.first_divergence->candidate_index == 1);
-  CHECK(report.first_divergence->cause.name() == "operator differs");
+  CHECK(said(report.first_divergence->cause).name() == "operator differs");
   CHECK(report.divergences_total == 1);
 }
 
@@ -65,7 +66,7 @@ TEST_CASE("row 38: the same operators in another order") {
                                        {"aten::k", "aten::q", "aten::v", "aten::end"});
   CHECK(exit_of(report) == 1);
   REQUIRE(report.first_divergence);
-  CHECK(report.first_divergence->cause.name() == "reordered");
+  CHECK(said(report.first_divergence->cause).name() == "reordered");
   REQUIRE_FALSE(report.reasons.empty());
   CHECK(report.reasons.front().find("another order") != std::string::npos);
 }
@@ -75,8 +76,8 @@ TEST_CASE("row 39: a composite against its parts") {
                                        {"aten::a", "aten::t", "aten::addmm", "aten::b"});
   CHECK(exit_of(report) == 1);
   REQUIRE(report.first_divergence);
-  CHECK(report.first_divergence->cause.name() == "decomposed");
-  CHECK(report.first_divergence->cause.evidence.find("their outputs are bit-equal") !=
+  CHECK(said(report.first_divergence->cause).name() == "decomposed");
+  CHECK(said(report.first_divergence->cause).evidence.find("their outputs are bit-equal") !=
         std::string::npos);
 }
 
@@ -95,8 +96,8 @@ TEST_CASE("row 40: a loop that ran once more") {
   CHECK(exit_of(report) == 1);
   CHECK(report.kind == DivergenceKind::kControlFlow);
   REQUIRE(report.first_divergence);
-  CHECK(report.first_divergence->cause.name() == "loop");
-  CHECK(report.first_divergence->cause.evidence.find("ran 12 against 13 times") !=
+  CHECK(said(report.first_divergence->cause).name() == "loop");
+  CHECK(said(report.first_divergence->cause).evidence.find("ran 12 against 13 times") !=
         std::string::npos);
   CHECK(report.first_divergence->candidate_index == 24);
   CHECK(report.coverage.equal == 25);
@@ -116,7 +117,7 @@ TEST_CASE("row 41: what diverged before the streams parted comes first") {
   REQUIRE_FALSE(report.divergences.empty());
   const OpDivergence& parting = report.divergences.front();
   CHECK(parting.kind == DivergenceKind::kControlFlow);
-  CHECK(parting.cause.evidence.find("a consequence of op 1 aten::b") != std::string::npos);
+  CHECK(said(parting.cause).evidence.find("a consequence of op 1 aten::b") != std::string::npos);
 }
 
 TEST_CASE("row 42: the middle of a loop is missing") {
@@ -154,7 +155,7 @@ TEST_CASE("row 40 with a branch: the streams part and say what was answered") {
   CHECK(report.control_flow->baseline_next == "aten::slice");
   CHECK(report.control_flow->candidate_next == "aten::cat");
   REQUIRE_FALSE(report.divergences.empty());
-  CHECK(report.divergences.front().cause.evidence.find("aten::gt (m) said True | False") !=
+  CHECK(said(report.divergences.front().cause).evidence.find("aten::gt (m) said True | False") !=
         std::string::npos);
 }
 
@@ -172,10 +173,11 @@ TEST_CASE("row 40: what ended a loop is said with it") {
   turns(candidate, 4);
   const Report report = compare_traces(baseline, candidate);
   const auto loop = std::ranges::find_if(
-      report.divergences, [](const OpDivergence& op) { return op.cause.name() == "loop"; });
+      report.divergences, [](const OpDivergence& op) { return said(op.cause).name() == "loop"; });
   REQUIRE(loop != report.divergences.end());
-  CHECK(loop->cause.evidence.find("ran 3 against 4 times") != std::string::npos);
-  CHECK(loop->cause.evidence.find("aten::is_nonzero (m) said False | True") != std::string::npos);
+  CHECK(said(loop->cause).evidence.find("ran 3 against 4 times") != std::string::npos);
+  CHECK(said(loop->cause).evidence.find("aten::is_nonzero (m) said False | True") !=
+        std::string::npos);
 }
 
 TEST_CASE("a recording that stopped storing bytes is said to have done so") {

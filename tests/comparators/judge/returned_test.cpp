@@ -111,7 +111,7 @@ TEST_CASE("what an operator made is inherited from it") {
   CHECK(report.returned.diverged == 1);
   REQUIRE(report.returned.first);
   CHECK(report.returned.first->relation == Relation::kPropagated);
-  CHECK(mentions(report.returned.first->cause.evidence, "comes from op 2"));
+  CHECK(mentions(said(report.returned.first->cause).evidence, "comes from op 2"));
 }
 
 TEST_CASE("it is compared where no operator can be") {

@@ -28,7 +28,7 @@ Trace half_written(const std::string& run, const std::string& reader = "aten::su
 }
 
 bool warns(const Report& report, const std::string& words) {
-  return std::ranges::any_of(report.warnings,
+  return std::ranges::any_of(cmd::warnings_of(report),
                              [&](const std::string& text) { return mentions(text, words); });
 }
 
@@ -168,7 +168,7 @@ TEST_CASE("a difference that an earlier write left in the storage is that write'
   tensors["y"]["values"] = {7};
   const Report report = compare_traces(baseline, candidate);
   REQUIRE(report.divergences.size() == 1);
-  CHECK(report.divergences[0].cause.name() == "propagated");
+  CHECK(said(report.divergences[0].cause).name() == "propagated");
   CHECK(report.divergences[0].producers == std::vector<std::uint64_t>{1});
 }
 

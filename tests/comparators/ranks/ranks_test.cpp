@@ -179,15 +179,19 @@ TEST_CASE("gradients that a collective made equal were changed behind it") {
     const auto report = judge(reads);
     REQUIRE(report.leading() != nullptr);
     const auto& found = report.leading()->behind_reduction;
-    return found ? found->what : "nothing";
+    if (!found) return std::string("nothing");
+    const std::string one = found->call + " on rank " + std::to_string(found->rank);
+    return found->other
+               ? one + ", " + found->other->call + " on rank " + std::to_string(found->other->rank)
+               : one;
   };
   CHECK(cause_in(reads) == "gradients changed behind their reduction");
-  CHECK(behind() == "aten::div_ on rank 0 alone");
+  CHECK(behind() == "aten::div_ on rank 0");
   reads.reductions[odd].push_back({"aten::mul_ (train.py:7)", {7, 7}, 4});
   reads.reductions[odd].push_back({"aten::div_", {6, 6}, 5});
-  CHECK(behind() == "aten::mul_ (train.py:7) on rank 1 alone");
+  CHECK(behind() == "aten::mul_ (train.py:7) on rank 1");
   reads.reductions[odd] = {{"c10d::allreduce_", {9, 9}, 3}, {"aten::div_", {5, 5}, 4}};
-  CHECK(behind() == "aten::div_ gives rank 1 something else than rank 0");
+  CHECK(behind() == "aten::div_ on rank 1, aten::div_ on rank 0");
   reads.reductions[odd] = {{"c10d::allreduce_", {4, 4}, 3}, {"aten::div_", {5, 5}, 4}};
   CHECK(behind() == "nothing");
   CHECK(cause_in(reads) == "gradients not reduced");

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/comparators/said.h"
 #include "tests/comparators/trace_builder.h"
 
 namespace repro_check::comparators {
@@ -183,25 +184,27 @@ TEST_CASE("a step that parts is opened, and what is found inside is the same div
   CHECK(settle(digests, compared(5.5, 7, "tensor")).kind == DivergenceKind::kUnrepeated);
 }
 
+const Phrase told("optimizer-told-otherwise");
+
 TEST_CASE("what a step was told otherwise leads what is found inside of it") {
   Report digests = training(5.5, 0, "digest");
-  digests.first_divergence->cause = {CauseKind::kArgument, "told other numbers"};
+  digests.first_divergence->cause = {CauseKind::kArgument, {told}};
   const Report report = settle(digests, training(5.25, 2, "tensor"));
   REQUIRE(report.first_divergence);
-  CHECK(report.first_divergence->cause.evidence == "told other numbers");
+  CHECK(report.first_divergence->cause.evidence == Phrases{told});
   const Report same = settle(digests, training(5.25, 0, "tensor"));
-  CHECK(same.first_divergence->cause.evidence != "told other numbers");
+  CHECK(same.first_divergence->cause.evidence != Phrases{told});
 }
 
 TEST_CASE("an operator of the step that one run alone has is the same divergence") {
   Report digests = training(5.5, 0, "digest");
-  digests.first_divergence->cause = {CauseKind::kUnexplained, "the step"};
+  digests.first_divergence->cause = {CauseKind::kUnexplained, {told}};
   Report closer = training(5.25, 2, "tensor");
   closer.first_divergence->baseline_index.reset();
   closer.first_divergence->baseline = {};
   const Report report = settle(digests, closer);
   CHECK(report.kind != DivergenceKind::kUnrepeated);
-  CHECK(report.first_divergence->cause.evidence == "the step");
+  CHECK(report.first_divergence->cause.evidence == Phrases{told});
 }
 
 TEST_CASE("of what comes behind the operators no operator is made up") {

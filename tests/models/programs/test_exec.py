@@ -920,7 +920,7 @@ class HostGenerators(Exec):
     def test_a_pass_says_which_moved_and_who_seeded_them(self):
         for number in "12":
             self.python(number, self.augmented())
-        self.assertEqual(self.compare("1", "2", 0)["random"]["of_host"],
+        self.assertEqual([each["text"] for each in self.compare("1", "2", 0)["random"]["of_host"]],
                          ["Python's `random` moved, seeded by exec (0)"])
         facts = {fact["name"]: fact["value"] for fact in self.manifest("1")["environment"]}
         self.assertEqual(facts["moved.random"], "true")

@@ -21,7 +21,7 @@ class Replicas(Ranks):
     def test_a_norm_over_other_parameters(self):
         report = self.planted("clip-part")
         self.assert_first(report, "gradients are clipped by other norms", 2, CLIPPING, ["norm"], 3)
-        self.assertIn("the ranks do not clip the same parameters", report["cause"]["evidence"])
+        self.assertIn("the ranks do not clip the same parameters", report["cause"]["text"])
         one, other = report["first"]["numbers"]
         self.assertEqual((one["rank"], other["rank"]), (0, 1))
         self.assertGreater(one["value"], other["value"])
@@ -63,7 +63,7 @@ class Shards(Ranks):
         self.record(launched("clip-local", program=SHARDED), "--force")
         report = self.ranks(1)
         self.assert_first(report, "gradients are clipped by other norms", 0, CLIPPING, ["norm"], 3)
-        self.assertIn("each norm is that of what one rank holds", report["cause"]["evidence"])
+        self.assertIn("each norm is that of what one rank holds", report["cause"]["text"])
 
     def test_a_shard_that_is_in_no_norm(self):
         """All ranks agree."""
@@ -72,7 +72,7 @@ class Shards(Ranks):
         self.assertEqual(report["first"], None)
         finding, = report["findings"]
         self.assertEqual((finding["weight"], report["norms"]), ("proof", 3))
-        self.assertRegex(finding["what"], r"^a shard is missing in the norm that gradients are clipped by: at step 0 it is "
+        self.assertRegex(finding["text"], r"^a shard is missing in the norm that gradients are clipped by: at step 0 it is "
                          r"[\d.e-]+ on every rank, .* is [\d.e-]+; it is that of what rank 0 holds$")
         # Of parts that were read apart the same.
         for rank in (0, 1):
@@ -95,7 +95,7 @@ class Shards(Ranks):
         report = self.ranks(0)
         self.assertEqual((report["findings"], report["norms"], report["open_norms"]), ([], 3, None))
         self.record(launched("clip-twice", ranks=4, program=SHARDED), "--force")
-        self.assertRegex(self.ranks(1)["findings"][0]["what"], "^replicas are counted several times in the norm ")
+        self.assertRegex(self.ranks(1)["findings"][0]["text"], "^replicas are counted several times in the norm ")
 
 
 if __name__ == "__main__":

@@ -169,7 +169,7 @@ class WithoutWrapper(ToolTest):
 
     def test_weights_that_nobody_handed_out(self):
         report = self.judge(1)
-        self.assertEqual(report["cause"]["name"], "initial weights not synchronised")
+        self.assertEqual(report["cause"]["title"], "initial weights not synchronised")
         self.assertEqual((report["first"]["step"], report["first"]["names"]),
                          (0, ["0.bias", "0.weight", "2.bias", "2.weight"]))
         slices = []

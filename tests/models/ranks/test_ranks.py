@@ -54,7 +54,7 @@ class Ranks(ToolTest):
 
     def assert_first(self, report, cause, step, kind, names, of):
         first = report["first"]
-        found = (report["cause"]["name"], first["step"], first["kind"], first["names"], first["of"])
+        found = (report["cause"]["title"], first["step"], first["kind"], first["names"], first["of"])
         self.assertEqual(found, (cause, step, kind, names, of))
 
     def others(self, report):
@@ -221,7 +221,7 @@ class Innocents(Ranks):
     def test_periods_of_averaging(self):
         report = self.judged("local_sgd", 0)
         self.assertEqual([each["weight"] for each in report["findings"]], ["note"])
-        self.assertTrue(self.judged("averaged", 4)["why_not"]["why"])
+        self.assertTrue(self.judged("averaged", 4)["why_not"]["text"])
 
     def test_experts_that_begin_alike(self):
         report = self.judged("experts", 0)
@@ -268,7 +268,7 @@ class Faults(Ranks):
 
     def proof(self, case):
         finding, = [each for each in self.found(case)["findings"] if each["weight"] == "proof"]
-        return finding["what"]
+        return finding["text"]
 
     def test_parameters_that_never_move(self):
         for case, name in (("head_alone", "0.bias, 0.weight"), ("experts_in_no_optimizer", "expert.bias, expert.weight"),
@@ -282,7 +282,7 @@ class Faults(Ranks):
 
     def test_a_norm_of_what_one_rank_holds(self):
         report = self.found("own_norm")
-        self.assertEqual(report["cause"]["name"], "gradients are clipped by other norms")
+        self.assertEqual(report["cause"]["title"], "gradients are clipped by other norms")
         self.assertRegex(report["first"]["behind"], r"together.py:\d+")
 
     def test_a_message_that_is_written_while_it_is_sent(self):
@@ -290,8 +290,7 @@ class Faults(Ranks):
 
     def test_a_split_that_each_rank_draws(self):
         report = self.found("split_by_rank")
-        self.assertEqual([each["what"].split(":")[0] for each in report["findings"]],
-                         ["trained and validated", "parts of the data overlap"])
+        self.assertEqual([each["id"] for each in report["findings"]], ["trained-and-validated", "samples-overlap"])
 
 
 class Planted(Ranks):
@@ -319,9 +318,9 @@ class Planted(Ranks):
         report = self.planted("skipped-late")
         self.assert_first(report, "some gradients not reduced", 2, "gradients", ["a.bias"], 6)
         other, = report["independent"]
-        self.assertEqual((other["name"], other["step"], other["kind"]),
+        self.assertEqual((other["cause"]["title"], other["step"], other["kind"]),
                          ("running statistics drift apart", 1, BUFFERS))
-        self.assertIn("SyncBatchNorm", other["advice"])
+        self.assertIn("SyncBatchNorm", other["cause"]["fix"])
         self.assertNotIn(BUFFERS, [kind for _, kind in self.others(report)])
 
     def test_a_step_that_one_rank_skips(self):
@@ -329,14 +328,14 @@ class Planted(Ranks):
         self.assert_first(report, "the optimizer skipped a step on some ranks", 2, "gradients",
                           ["a.bias", "a.weight", "b.bias", "b.weight", "bn.bias", "bn.weight"], 6)
         finding, = report["findings"]
-        self.assertEqual((finding["weight"], finding["what"]),
-                         ("proof", "the optimizer made 3 steps on rank 1 and 4 on rank 0, for as many backward passes: "
-                          "what comes behind the shorter run was compared with nothing"))
+        self.assertEqual((finding["weight"], finding["id"]), ("proof", "steps-skipped"))
+        self.assertEqual(finding["text"], "optimizers made other numbers of steps: 3 steps on rank 1 and 4 on rank 0, for as many "
+                         "backward passes: what comes behind the shorter run was compared with nothing")
 
     def test_a_rank_in_eval_mode(self):
         finding, = self.planted("eval", expected=0)["findings"]
-        self.assertEqual((finding["weight"], finding["what"]),
-                         ("suspicion", "rank 1 draws no random numbers for the model from step 2 on, and the others do"))
+        self.assertEqual((finding["weight"], finding["id"], finding["where"]["step"], finding["fields"]["ranks"]),
+                         ("suspicion", "no-draws-on-some-ranks", 2, [1]))
 
     def test_gradients_that_one_rank_clips(self):
         report = self.planted("clip-alone")
@@ -346,7 +345,7 @@ class Planted(Ranks):
     def test_the_rank_that_brings_nan(self):
         finding, = self.planted("nan", expected=0)["findings"]
         self.assertEqual(finding["weight"], "suspicion")
-        self.assertRegex(finding["what"],
+        self.assertRegex(finding["text"],
                          r"^values are NaN: first at step 2 on rank 1, in what it reads, `input\[0\]` \(op \d+\)$")
 
     def test_lost_optimizer_state(self):
@@ -375,13 +374,13 @@ class Planted(Ranks):
 
     def test_masks_that_are_copies(self):
         report = self.planted("same-masks", expected=0)
-        self.assertEqual([(each["weight"], each["what"].split(":")[0]) for each in report["findings"]],
-                         [("suspicion", "masks are copies")])
+        self.assertEqual([(each["weight"], each["id"]) for each in report["findings"]],
+                         [("suspicion", "masks-are-copies")])
 
     def test_a_generator_of_another_rank(self):
         finding, = self.planted("restored", expected=0)["findings"]
         self.assertEqual(finding["weight"], "suspicion")
-        self.assertRegex(finding["what"], r"^another rank's generator was restored: from step 2 on ranks 0, 1 made all of "
+        self.assertRegex(finding["text"], r"^another rank's generator was restored: from step 2 on ranks 0, 1 made all of "
                          r"their 4 draws from one seed \(5\), at the same places; before it they drew from seed 5 on rank 0, "
                          r"seed 6 on rank 1$")
 
@@ -392,11 +391,11 @@ class Planted(Ranks):
 
     def test_ranks_that_read_the_same_data(self):
         report = self.planted("same-data")
-        self.assertEqual([(each["weight"], each["what"].split(":")[0]) for each in report["findings"]],
-                         [("proof", "ranks 0, 1 read the same data")])
+        self.assertEqual([(each["weight"], each["id"]) for each in report["findings"]],
+                         [("proof", "ranks-read-same-data")])
 
     def test_weights_that_never_move(self):
-        self.assertIn("weights never moved", self.planted("frozen")["findings"][0]["what"])
+        self.assertIn("weights never moved", self.planted("frozen")["findings"][0]["text"])
 
 
 @unittest.skipUnless(SHARDS, "this PyTorch has no fully_shard")
@@ -465,7 +464,7 @@ class Groups(Ranks):
                   env=ONE_THREAD)
         done = self.tool("ranks", "run", "--format", "json")
         self.assertIn(done.code, (1, 3), done.stderr)
-        return [each["what"] for each in json.loads(done.stdout)["findings"]]
+        return [each["text"] for each in json.loads(done.stdout)["findings"]]
 
     def assert_named(self, fault, pattern):
         found = self.exchanged(fault)
@@ -580,7 +579,7 @@ class Interrupted(Ranks):
             self.assertIn({"name": "distributed.wrapper", "value": "DistributedDataParallel"}, facts)
 
     def assert_never_came(self, report):
-        what = report["findings"][0]["what"]
+        what = report["findings"][0]["text"]
         self.assertRegex(what, r"^missing rank 1: never came to collective \d+ of group 0 \(ranks 0, 1\), which rank 0 "
                                r"entered at step 2 as c10d::broadcast_ float32 \[32\] \(replicas.py:\d+\) and did not "
                                r"complete; the last operator there was ")
@@ -599,7 +598,7 @@ class Interrupted(Ranks):
     def test_ranks_that_make_other_collectives(self):
         # gloo ends the program, or waits for ever.
         self.tool("exec", "-o", "run", "--timeout", "40", "--", *launched("other-collective"), env=ONE_THREAD)
-        what = self.ranks(3)["findings"][0]["what"]
+        what = self.ranks(3)["findings"][0]["text"]
         self.assertRegex(what, r"^size mismatch: collective \d+ of group 0 \(ranks 0, 1\), at step 2, is "
                                r"c10d::allreduce_ float32 \[4\] \(replicas.py:\d+\) on rank 0, and c10d::allreduce_ float32 \[8\] ")
         said = self.tool("ranks", "run").stdout
@@ -608,7 +607,7 @@ class Interrupted(Ranks):
 
     def test_gradients_that_one_rank_changes_behind_their_reduction(self):
         report = self.planted("halved")
-        self.assertEqual((report["cause"]["name"], report["first"]["step"], report["first"]["differing"]),
+        self.assertEqual((report["cause"]["title"], report["first"]["step"], report["first"]["differing"]),
                          ("gradients changed behind their reduction", 2, 6))
         self.assertRegex(report["first"]["behind"],
                          r"^first behind the reduction: aten::mul_ \(replicas.py:\d+\) on rank 1 alone$")
@@ -621,7 +620,7 @@ class Interrupted(Ranks):
                          r"\nnext: repro-check inspect run/rank-(?:1 .*\n.*rank-0|0 .*\n.*rank-1) --op \d+\n$")
 
     def test_a_rank_that_reduces_by_something_else(self):
-        what = self.planted("maximum")["findings"][0]["what"]
+        what = self.planted("maximum")["findings"][0]["text"]
         self.assertRegex(what, r"^reduce op mismatch: collective \d+ of group 0 \(ranks 0, 1\), at step 0, is c10d::allreduce_ "
                                r"float32 \[16, 8\] SUM \(replicas.py:\d+\) on rank 0, and .* MAX \(replicas.py:\d+\) on rank 1$")
 

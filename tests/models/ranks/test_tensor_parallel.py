@@ -96,10 +96,10 @@ class ByPlacement(Parallel):
         for ranks in (2, 4):
             report = self.planted("data", ranks=ranks)
             first = report["first"]
-            self.assertEqual((report["cause"]["name"], first["step"], first["kind"], first["of"]),
+            self.assertEqual((report["cause"]["title"], first["step"], first["kind"], first["of"]),
                              (OUTSIDE, 1, "activations", 6))
             self.assertRegex(first["names"][0], r"^enters 0\.up \(tensor_parallel\.py:\d+\)$")
-            self.assertIn("read other data", report["cause"]["evidence"])
+            self.assertIn("read other data", report["cause"]["text"])
             shown = self.tool("inspect", f"run/rank-{first['rank']}", "--op", str(first["op"]))
             self.assertIn("repro_check::placed", shown.stdout)
             self.assertIn("0.up", shown.stdout)
@@ -111,8 +111,8 @@ class ByPlacement(Parallel):
 
     def test_other_masks_on_a_rank_of_a_pair(self):
         report = self.planted("dropout")
-        self.assertEqual((report["cause"]["name"], report["first"]["step"]), (OUTSIDE, 1))
-        self.assertIn("drew other numbers", report["cause"]["evidence"])
+        self.assertEqual((report["cause"]["title"], report["first"]["step"]), (OUTSIDE, 1))
+        self.assertIn("drew other numbers", report["cause"]["text"])
 
     def test_a_weight_of_one_rank(self):
         report = self.planted("written")
@@ -122,7 +122,7 @@ class ByPlacement(Parallel):
     def test_parts_that_are_copies(self):
         finding, = self.planted("copies", 0)["findings"]
         self.assertEqual(finding["weight"], "suspicion")
-        self.assertIn("parts are copies: ranks 0, 1 hold each another part of 0.down.weight, 0.up.bias", finding["what"])
+        self.assertIn("parts are copies: ranks 0, 1 hold each another part of 0.down.weight, 0.up.bias", finding["text"])
 
 
 if __name__ == "__main__":

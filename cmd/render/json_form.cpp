@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/render/json/json_form.h"
+#include "cmd/render/json_form.h"
 
 #include <fmt/format.h>
 

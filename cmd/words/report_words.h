@@ -14,8 +14,6 @@
 
 namespace repro_check::cmd {
 
-/// `DIVERGED`, `NOT COMPARABLE`: how a verdict line begins.
-std::string verdict_word(Status status);
 Role verdict_role(Status status) noexcept;
 Role relation_role(Relation relation) noexcept;
 
@@ -79,6 +77,13 @@ std::string data_text(const Report& report);
 std::string program_text(const Report& report);
 /// How many operators of a pass drew random numbers, and what their agreement rests on; else empty.
 std::string random_text(const Report& report);
+
+/// `train.py:28: self.embed = nn.Embedding(200, 32)`, of the first divergence; empty where the line
+/// of source is not known.
+std::string code_text(const Report& report);
+/// What to do about a verdict: about the cause of a divergence, or about what kept it from being
+/// judged.
+std::string fix_of(const Report& report);
 
 /// The verdict line in colours; headline() is its plain text.
 Line verdict_line(const Report& report);

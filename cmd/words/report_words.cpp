@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/render/words.h"
+#include "cmd/words/report_words.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -11,6 +11,7 @@
 
 #include "cmd/render/render.h"
 #include "cmd/render/text.h"
+#include "cmd/words/causes.h"
 #include "comparators/measure/records.h"
 #include "core/tensor/tensor_record.h"
 #include "core/trace/program_records.h"
@@ -197,7 +198,8 @@ std::string ran_text(std::string_view side, const std::string& operator_name) {
 // A loop, a decomposition or another order says more than which operators are left over.
 std::string structure_text(const comparators::Cause& cause) {
   if (cause.kind == CauseKind::kReordered) return ", called in another order";
-  return cause.brief.empty() ? "" : "; " + cause.brief;
+  const std::string brief = brief_of(cause);
+  return brief.empty() ? "" : "; " + brief;
 }
 
 void put_control_flow(Line& line, const Report& report) {
@@ -454,7 +456,8 @@ std::string returned_amount(const OpDivergence& op) {
     return fmt::format(
         "{}: {}", is_here ? output->baseline.slot : output->candidate.slot, amount_text(*output));
   }
-  return op.notes.empty() ? op.cause.evidence : op.notes.front();
+  const std::vector<std::string> notes = notes_of(op);
+  return notes.empty() ? sentence_of(op.cause.evidence) : notes.front();
 }
 
 namespace {
@@ -478,7 +481,8 @@ std::string named_amount(const OpDivergence& op) {
 std::string op_amount(const OpDivergence& op) {
   if (core::is_named_values(shown_record(op))) return named_amount(op);
   if (const auto* output = leading_output(op)) return amount_text(*output);
-  return op.notes.empty() ? "results differ" : op.notes.front();
+  const std::vector<std::string> notes = notes_of(op);
+  return notes.empty() ? "results differ" : notes.front();
 }
 
 std::string_view verified_text(bool whole) noexcept {
@@ -505,7 +509,7 @@ namespace {
 
 std::string differing(const comparators::ReturnedValues& returned) {
   const bool is_inherited = returned.first->relation == Relation::kPropagated;
-  const std::string cause = is_inherited ? "; " + returned.first->cause.evidence : "";
+  const std::string cause = is_inherited ? "; " + sentence_of(returned.first->cause.evidence) : "";
   std::string text = returned_amount(*returned.first) + cause;
   if (returned.compared < 2) return text;
   return fmt::format("{}; {} of {} differ",
@@ -648,7 +652,7 @@ std::string drawn_by_operators_text(const Report& report) {
   if (draws.operators == 0) return {};
   const std::string text = fmt::format(
       "{} drew from {}", format_count(draws.operators, "operator"), fmt::join(draws.devices, ", "));
-  if (!draws.parting.empty()) return text + "; " + draws.parting;
+  if (!draws.parting.empty()) return text + "; " + sentence_of(draws.parting);
   if (report.resume) {
     return fmt::format(
         "{} ({}), from where the first run's generators had come", text, seeds_text(draws));
@@ -673,7 +677,7 @@ std::string drawn_by_operators_text(const Report& report) {
 }
 
 std::string drawn_text(const Report& report) {
-  return joined({drawn_by_operators_text(report), joined(report.draws.of_host, "; ")}, "; ");
+  return joined({drawn_by_operators_text(report), sentence_of(report.draws.of_host)}, "; ");
 }
 
 }  // namespace
@@ -707,6 +711,18 @@ std::string checkpoint_text(const comparators::ResumeSummary& resume) {
   return joined({resume.saved.empty() ? "" : "saved at " + resume.saved,
                  resume.loaded.empty() ? "" : "loaded at " + resume.loaded},
                 ", ");
+}
+
+std::string code_text(const Report& report) {
+  const auto& first = report.first_divergence;
+  if (report.status != Status::kDiverged || !first || first->code.empty()) return {};
+  return core::line_text(shown_record(*first).site.get()) + ": " + first->code;
+}
+
+std::string fix_of(const Report& report) {
+  const bool has_cause = report.status == Status::kDiverged && report.first_divergence;
+  return report.mend.empty() && has_cause ? words_of(report.first_divergence->cause).fix
+                                          : report.mend;
 }
 
 Line verdict_line(const Report& report) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/render/json/say.h"
+#include "cmd/render/say.h"
 
 #include <fmt/format.h>
 
@@ -52,7 +52,13 @@ std::string value_text(const Json& value, std::string_view unit, Names names) {
     return names == Names::kEscaped ? escape_name(text) : text;
   }
   if (unit == "few") return few_text(value, names);
+  if (unit == "each" || unit == "and") {
+    return joined(value, unit == "each" ? "; " : " and ", [&](const Json& item) {
+      return value_text(item, "", names);
+    });
+  }
   if (unit == "exact") return fmt::format("{:.9g}", value.get<double>());
+  if (unit == "short") return fmt::format("{:.3g}", value.get<double>());
   if (unit.starts_with('*')) {
     return comparators::numbered(unit.substr(1), value.get<std::vector<std::uint32_t>>());
   }
@@ -77,6 +83,11 @@ std::string said(std::string_view text, const Json& model, Names names, bool& wh
        begin = text.find_first_of("{[")) {
     out += text.substr(0, begin);
     const bool optional = text[begin] == '[';
+    if (!optional && text.substr(begin).starts_with("{\"")) {  // JSON, as it stands
+      out += '{';
+      text.remove_prefix(begin + 1);
+      continue;
+    }
     const std::size_t end = text.find(optional ? ']' : '}');
     const std::string_view inside = text.substr(begin + 1, end - begin - 1);
     text.remove_prefix(end + 1);

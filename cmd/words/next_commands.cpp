@@ -7,7 +7,7 @@
 
 #include "cmd/render/render.h"
 #include "cmd/render/text.h"
-#include "cmd/render/words.h"
+#include "cmd/words/report_words.h"
 #include "comparators/cause/differences.h"
 #include "configs/setting_changes.h"
 #include "core/trace/program_records.h"

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cmd/render/json_form.h"
+#include "cmd/words/finding_words.h"
+#include "comparators/report/finding.h"
+#include "comparators/report/report.h"
+
+namespace repro_check::cmd {
+
+/// `rng stream`, as reports and docs/CAUSES.md call it; empty for kNone.
+std::string_view cause_name(comparators::CauseKind kind) noexcept;
+
+/// One sentence of phrases in a row. Not escaped.
+std::string sentence_of(const comparators::Phrases& phrases);
+
+/// What is said of a cause. Not escaped.
+FindingText words_of(const comparators::Cause& cause);
+
+/// What of the evidence a verdict line has room for, of a loop and of operators that stand for
+/// others; empty of any other cause.
+std::string brief_of(const comparators::Cause& cause);
+
+/// The notes of an operator, and what another one in its place differs in.
+std::vector<std::string> notes_of(const comparators::OpDivergence& op);
+
+/// The causes of all operators that are origins, as findings of a JSON report; that of the first
+/// divergence first.
+Json cause_findings(const comparators::Report& report);
+
+/// `{key, fields, text}`: a reader takes the first two.
+void describe(JsonWriter f, const comparators::Phrase& phrase);
+void describe(JsonReader f, comparators::Phrase& phrase);
+
+/// `{id, name, evidence, advice, phrases, remedy}`: a reader takes the id, the phrases, and the one
+/// of the advice.
+void describe_words(JsonWriter f, const comparators::Cause& cause);
+void describe_words(JsonReader f, comparators::Cause& cause);
+
+}  // namespace repro_check::cmd

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cmd/words/causes.h"
+#include "comparators/report/report.h"
+
+namespace repro_check::comparators {
+
+/// A cause as a reader is told it.
+struct SaidCause {
+  CauseKind kind = comparators::CauseKind::kNone;
+  std::string title;
+  std::string evidence;
+  std::string advice;
+  std::vector<SaidCause> also = {};
+  std::vector<std::string> not_recorded = {};
+
+  [[nodiscard]] const std::string& name() const { return title; }
+};
+
+inline SaidCause said(const Cause& cause) {
+  const cmd::FindingText text = cmd::words_of(cause);
+  SaidCause out{cause.kind, text.title, text.evidence, text.fix, {}, cause.not_recorded};
+  for (const Cause& further : cause.also) out.also.push_back(said(further));
+  return out;
+}
+
+}  // namespace repro_check::comparators
