@@ -25,6 +25,11 @@ FindingText words_of(const comparators::Cause& cause);
 /// others; empty of any other cause.
 std::string brief_of(const comparators::Cause& cause);
 
+/// Whether nothing but its cause explains it: neither likely, nor unexplained.
+bool is_proven(const comparators::Cause& cause);
+/// `random numbers were not seeded`: why, in a verdict line. Empty of what has no such line.
+std::string headline_of(const comparators::Cause& cause);
+
 /// The notes of an operator, and what another one in its place differs in.
 std::vector<std::string> notes_of(const comparators::OpDivergence& op);
 

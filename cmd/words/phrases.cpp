@@ -328,7 +328,8 @@ constexpr auto kPhrases = std::to_array<PhraseRow>({
     {"do-wait-for-fork",
      "wait for the other fork before the tensor is written or read, or give each a clone()"},
     {"do-compare-numbers",
-     "compare the numbers that the model is given, and those that it holds: torch.tensor() is made of them with no operator"},
+     "compare the numbers that the model is given, and those that it holds: torch.tensor() is made "
+     "of them with no operator"},
     {"do-look-at-op", "look at op {op}"},
     {"do-look-at-op-or-allow", "look at op {op}, or allow more at this operator"},
     {"do-same-value", "give both runs the same {name}"},

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
 #include <span>
 
 #include "cmd/render/render.h"
@@ -153,7 +154,7 @@ void put_at_op(Line& line, const Report& report, const OpDivergence& op) {
   put_relation(line, op.relation);
   line.put(op.cause.kind == CauseKind::kOverflow ? ", overflow" : "");
   line.put(kind == DivergenceKind::kUninitialised ? ", reads uninitialised memory"
-           : kind == DivergenceKind::kRng         ? ", generators stood apart"
+           : kind == DivergenceKind::kRng         ? ", generators started from different states"
                                                   : "");
 }
 
@@ -289,8 +290,23 @@ void put_unrepeated(Line& line, const Report& report) {
   }
 }
 
-void put_divergence(Line& line, const Report& report) {
-  if (report.from_accepted) line.put(" from the baseline");
+/// What a verdict about a program says in the place of the operator: why it diverged, where that is
+/// proven. Empty where it is not, or the verdict is about something else.
+std::string proven_why(const Report& report) {
+  const auto& first = report.first_divergence;
+  const bool is_of_program = !report.runs.empty() && report.runs.front().manifest.is_of_program();
+  const bool is_of_operator =
+      report.kind != DivergenceKind::kGrowth && report.kind != DivergenceKind::kUnrepeated &&
+      report.kind != DivergenceKind::kRestore && report.kind != DivergenceKind::kExpectation;
+  if (report.status != Status::kDiverged || !first || !is_of_program || !is_of_operator ||
+      first->relation == Relation::kPropagated || !is_proven(first->cause)) {
+    return {};
+  }
+  return headline_of(first->cause);
+}
+
+/// Where the runs part, and by how much.
+void put_parting(Line& line, const Report& report) {
   const auto& first = report.first_divergence;
   if (first && core::is_returned(shown_record(*first))) {
     line.put(" in what the model returns: ").put(returned_amount(*first));
@@ -323,6 +339,17 @@ void put_divergence(Line& line, const Report& report) {
   } else if (!report.reasons.empty()) {
     line.put(": " + report.reasons.front());
   }
+}
+
+void put_divergence(Line& line, const Report& report) {
+  if (report.from_accepted) line.put(" from the baseline");
+  const std::string why = proven_why(report);
+  if (why.empty()) return put_parting(line, report);
+  const std::string* rank = rank_of_several(report);
+  line.put(fmt::format(" at step {}{}: {}",
+                       shown_record(*report.first_divergence).step,
+                       rank == nullptr ? "" : " of rank " + *rank,
+                       why));
 }
 
 std::string failed_run_text(const Report& report) {
@@ -431,7 +458,7 @@ std::string amount_text(const comparators::TensorComparison& tensor) {
   if (tensor.outcome == TensorOutcome::kMismatch || !tensor.metrics) {
     const bool is_mismatch = tensor.outcome == TensorOutcome::kMismatch;
     if (!note.empty()) return note;
-    return is_mismatch ? "dtype, shape or layout differs" : "digests differ, size unknown";
+    return is_mismatch ? "dtype, shape or layout differs" : "differs";
   }
   const std::string slice = slice_text(tensor);
   return joined({count_text(*tensor.metrics, tensor.outcome == TensorOutcome::kBeyond),
@@ -723,6 +750,13 @@ std::string fix_of(const Report& report) {
   const bool has_cause = report.status == Status::kDiverged && report.first_divergence;
   return report.mend.empty() && has_cause ? words_of(report.first_divergence->cause).fix
                                           : report.mend;
+}
+
+std::optional<Line> parting_line(const Report& report) {
+  if (proven_why(report).empty()) return std::nullopt;
+  Line line("parts");
+  put_parting(line, report);
+  return line;
 }
 
 Line verdict_line(const Report& report) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -84,6 +85,9 @@ std::string code_text(const Report& report);
 /// What to do about a verdict: about the cause of a divergence, or about what kept it from being
 /// judged.
 std::string fix_of(const Report& report);
+
+/// Where the runs part and by how much, where the verdict line says why instead.
+std::optional<Line> parting_line(const Report& report);
 
 /// The verdict line in colours; headline() is its plain text.
 Line verdict_line(const Report& report);

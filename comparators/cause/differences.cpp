@@ -517,7 +517,7 @@ std::optional<NamedTensorDifference> compare(const NamedTensor& baseline,
                                      core::describe_slice(*measured->slice, total));
     }
   } else {
-    difference.note = "size unknown: no bytes to measure";
+    difference.note = "differs";
   }
   return difference;
 }

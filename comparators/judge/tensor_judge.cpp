@@ -654,7 +654,7 @@ class TensorJudge::Work {
     const bool other_dtype = comparison.baseline.dtype != comparison.candidate.dtype;
     if (depth != Depth::kValues || (digests_decide(*choice_.policy) && !other_dtype)) {
       comparison.outcome = TensorOutcome::kBeyond;
-      if (depth == Depth::kValues) comparison.note = "size unknown: no bytes to measure";
+      if (depth == Depth::kValues) comparison.note = "differs";
       return;
     }
     comparison.outcome = TensorOutcome::kUncomparable;

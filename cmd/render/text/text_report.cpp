@@ -271,11 +271,17 @@ void add_why(Page& page, const Report& report, const Detail& detail) {
     sentences.insert(is_after ? sentences.end() : sentences.begin(),
                      sentence_of(report.first_divergence->cause.evidence));
   }
-  page.prose("why", joined(once_each(std::move(sentences)), "; "));
+  const std::string why = joined(once_each(std::move(sentences)), "; ");
+  const auto parting = parting_line(report);
+  if (!parting) page.prose("why", why);
   // What executing the operator again by itself showed.
   if (report.replay) page.list("replay", report.replay->sentences);
   page.prose("code", code_text(report));
   page.prose("fix", fix_of(report));
+  if (parting) {
+    page.add("op", *parting);
+    page.prose("why", why);
+  }
   if (detail.everything && report.first_divergence) {
     add_further_causes(page, report.first_divergence->cause);
   }
@@ -745,7 +751,7 @@ void add_coverage(Page& page, const Report& report, const Json& model, const Det
   page.prose("compared", is_one_line ? line : compared);
   if (!is_one_line) page.prose("policy", policy + pair_text(report));
   page.prose("ranks", escape_name(ranks_text(report)));
-  page.prose("part", part_text(report));
+  page.prose("scope", part_text(report));
   page.prose("training", training_text(report));
   page.prose("data", data_text(report));
   page.prose("program", program_text(report));

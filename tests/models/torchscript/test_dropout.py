@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every door through which dropout comes in. Shut, two seeds give the same bits; open, they do not,
-and the verdict names the operator and says that the generators stood apart."""
+and the verdict names the operator and says that the generators started from different states."""
 import harness
 
 harness.need("torch", "numpy")
