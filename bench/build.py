@@ -44,7 +44,7 @@ def short(output: str) -> str:
 
 def first_use(python: str, libexec: Path, product: str, cache: str) -> str:
     begun, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
-    answer = subprocess.run([python, "-B", libexec / "python" / "repro_check_kit.py", product, libexec],
+    answer = subprocess.run([python, "-B", libexec / "python" / "repro_check_hooks" / "kit.py", product, libexec],
                             env={**os.environ, "XDG_CACHE_HOME": cache, "CCACHE_DISABLE": "1"},
                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True).stdout
     seconds, used = time.perf_counter() - begun, resource.getrusage(resource.RUSAGE_CHILDREN)

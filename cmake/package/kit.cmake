@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Lays out what probe and recorder are built of on the user's machine (see
-# dumpers/python/repro_check_kit.py): `cmake -DINPUTS=FILE -P` this file, where FILE sets kit, root,
+# dumpers/python/repro_check_hooks/kit.py): `cmake -DINPUTS=FILE -P` this file, where FILE sets kit, root,
 # sources, archives, trial, map, headers, strip, objdump and version. `id` is written last, and tells
 # one kit from any other.
 include("${INPUTS}")

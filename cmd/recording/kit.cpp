@@ -98,7 +98,7 @@ std::string answer_of(const RecorderCall& call) {
   }
 }
 
-/// Asks repro_check_kit.py for what fits the PyTorch of an interpreter; what has to be built is, as
+/// Asks kit.py of the hooks for what fits the PyTorch of an interpreter; what has to be built is, as
 /// a line on stderr says.
 /// @param folder    find_libexec()
 /// @param asked     the interpreter, and the environment it is started in
@@ -111,7 +111,7 @@ fs::path ask_kit(const fs::path& folder,
                  const char* product,
                  const fs::path& libtorch = {}) {
   RecorderCall call{asked};
-  call.arguments = {(folder / "python" / "repro_check_kit.py").string(),
+  call.arguments = {(folder / "python" / "repro_check_hooks" / "kit.py").string(),
                     product,
                     folder.string(),
                     private_build_folder().string()};

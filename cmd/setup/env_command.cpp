@@ -42,7 +42,7 @@ using core::EnvironmentFact;
 
 namespace fs = std::filesystem;
 
-/// What was built at first use against one PyTorch, of one kit, as repro_check_kit.py keeps it.
+/// What was built at first use against one PyTorch, of one kit, as kit.py of the hooks keeps it.
 struct Built {
   std::string torch;  ///< version of the PyTorch
   fs::path folder;

@@ -79,7 +79,7 @@ std::string text_attribute(void* object, const char* name) {
   return copy;
 }
 
-constexpr std::string_view kOwnFiles = "/repro-check/python/repro_check_";
+constexpr std::string_view kOwnFiles = "/repro-check/python/repro_check_hooks/";
 
 /// Frames that a person did not write: of PyTorch (also what it makes of a program that it traces)
 /// and Triton, of the interpreter's own import machinery, of what marks functions as deprecated,

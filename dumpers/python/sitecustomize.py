@@ -4,9 +4,9 @@ PYTHONPATH. Another sitecustomize that this one hides is run afterwards."""
 
 
 def _attach():
-    import repro_check_attach
+    from repro_check_hooks import attach
 
-    repro_check_attach.start()
+    attach.start()
 
 
 def _run_hidden(here):

@@ -45,7 +45,7 @@ def _attach(libexec: pathlib.Path, tool: str) -> types.ModuleType:
             raise ToolError(f"{why}, so it is not loaded", "install repro-check again, for you or root alone")
     if place not in sys.path:
         sys.path.append(place)
-    return importlib.import_module("repro_check_attach")
+    return importlib.import_module("repro_check_hooks.attach")
 
 
 def _seed(seed: int | None) -> None:

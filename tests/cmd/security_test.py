@@ -68,7 +68,7 @@ class Plan(Security):
     def python(self, plan):
         """The plan as a Python below `exec` has it."""
         env = {**self.env, "PYTHONPATH": str(LIBEXEC / "python"), "REPRO_CHECK_EXEC": str(plan)}
-        return subprocess.run([sys.executable, "-c", "import repro_check_attach; print(repro_check_attach.plan)"],
+        return subprocess.run([sys.executable, "-c", "from repro_check_hooks import attach; print(attach.plan)"],
                               capture_output=True, text=True, check=True, env=env).stdout.strip()
 
     def test_it_is_read_and_never_evaluated(self):
@@ -130,7 +130,7 @@ class Ownership(Security):
     def test_what_is_loaded_into_programs(self):
         for part in ("python", "stub", "kit"):
             place = self.folder / "libexec"
-            names = {"python": "python/repro_check_seeds.py", "stub": "librepro_check_stub.so", "kit": "kit/id"}
+            names = {"python": "python/repro_check_hooks/seeds.py", "stub": "librepro_check_stub.so", "kit": "kit/id"}
             for name, spoil in self.spoilt(place, place / names[part]).items():
                 with self.subTest(part=part, way=name):
                     place.mkdir()

@@ -15,7 +15,7 @@ FILES = ["bin/repro-check", "share/repro-check/repro-check-config.schema.json",
          "share/zsh/site-functions/_repro-check",
          "share/fish/vendor_completions.d/repro-check.fish",
          "libexec/repro-check/python/sitecustomize.py",
-         "libexec/repro-check/python/repro_check_hooks.so", "libexec/repro-check/kit/id",
+         "libexec/repro-check/python/repro_check_hooks/calls.so", "libexec/repro-check/kit/id",
          "libexec/repro-check/kit/lib/librepro_check_core.a",
          "libexec/repro-check/kit/dumpers/probe/probe.cpp"]
 

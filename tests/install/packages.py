@@ -23,7 +23,7 @@ CONTENTS = {
         "usr/share/repro-check/repro-check-config.schema.json",
         "usr/share/repro-check/presets/bitwise.json",
         "usr/share/repro-check/ci/repro-check-gate.sh",
-        "usr/libexec/repro-check/python/repro_check_attach.py",
+        "usr/libexec/repro-check/python/repro_check_hooks/attach.py",
         "usr/libexec/repro-check/kit/id", "usr/libexec/repro-check/kit/fmt/format.h",
         "usr/libexec/repro-check/kit/nlohmann/json.hpp",
         "usr/share/doc/repro-check/README.md", "usr/share/doc/repro-check/docs/TUTORIAL.md",

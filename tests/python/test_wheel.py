@@ -144,7 +144,7 @@ def test_it_needs_nothing_but_what_every_system_has(wheel, tmp_path):
         assert " U fmt::" not in output("nm", "--demangle", "--quiet", library), library
     assert not [path for path in files if str(ROOT).encode() in path.read_bytes()]
     programs = [path for path in files if path.read_bytes().startswith(b"\x7fELF")]
-    assert {path.name for path in programs} == {"repro-check", "librepro_check_stub.so", "repro_check_hooks.so"}
+    assert {path.name for path in programs} == {"repro-check", "librepro_check_stub.so", "calls.so"}
     for program in programs:
         dynamic = output("readelf", "--wide", "--dynamic", program)
         assert set(re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic)) <= OF_EVERY_SYSTEM
@@ -157,7 +157,7 @@ def test_from_installing_to_removing(wheel, environment, call, built, tmp_path):
     before = files_below(environment)
     pip(call, "install", "-q", "--no-index", str(wheel))
     # Compiled once, and not at the start of every program.
-    assert list(environment.glob("libexec/repro-check/python/__pycache__/repro_check_attach.*.pyc"))
+    assert list(environment.glob("libexec/repro-check/python/repro_check_hooks/__pycache__/attach.*.pyc"))
     # No compiler, and nothing else either, is in this path.
     alone = {"path": environment / "bin"}
     assert "Usage: repro-check " in call("repro-check", "--help", **alone).stdout

@@ -118,7 +118,7 @@ class CppProgram(ToolTest):
         (self.folder / "lib").symlink_to("usr/lib")
         sys.path.insert(0, str(LIBEXEC / "python"))
         self.addCleanup(sys.path.remove, str(LIBEXEC / "python"))
-        from repro_check_kit import torch_of
+        from repro_check_hooks.kit import torch_of
 
         torch = torch_of(str(self.folder / "lib" / places.name / "libtorch_cpu.so"))
         self.assertEqual((torch.version, torch.release), ("1.13.1", "1.13"))

@@ -703,7 +703,7 @@ class HowItEnds(Exec):
             """)
         result = self.python("A", file, code=1)
         self.assertIn("KeyError: 'mine'", result.stderr)
-        self.assertNotIn("repro_check_attach", result.stderr)
+        self.assertNotIn("repro_check_hooks", result.stderr)
         self.assertEqual(self.tool("verify", "A").code, 0)
 
     def test_how_it_ends_is_in_the_manifest_and_compared(self):

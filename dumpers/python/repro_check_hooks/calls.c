@@ -437,7 +437,7 @@ static object* call_function(object* function, object* const* given, size_t coun
 /* Of the exception of a hook, which goes on into the program: the part of its traceback that is
    ours is taken away. */
 static void hide_own_frames(void) {
-  static const char kOwn[] = "/repro_check_";
+  static const char kOwn[] = "/repro_check_hooks/";
   object *kind, *value, *trace;
   PyErr_Fetch(&kind, &value, &trace);
   PyErr_NormalizeException(&kind, &value, &trace);
@@ -446,8 +446,7 @@ static void hide_own_frames(void) {
     object* code = frame == NULL ? NULL : PyObject_GetAttrString(frame, "f_code");
     object* file = code == NULL ? NULL : PyObject_GetAttrString(code, "co_filename");
     const char* name = file == NULL ? NULL : PyUnicode_AsUTF8(file);
-    const char* last = name == NULL ? NULL : strrchr(name, '/');
-    const int is_own = last != NULL && strncmp(last, kOwn, sizeof kOwn - 1) == 0;
+    const int is_own = name != NULL && strstr(name, kOwn) != NULL;
     drop(file);
     drop(code);
     drop(frame);
@@ -864,6 +863,6 @@ static method methods[] = {{"function_type", (void*)&hooks_function_type, kNoArg
                            {"release", (void*)&hooks_release, kNoArgs, NULL},
                            {NULL, NULL, 0, NULL}};
 static module definition = {
-    .head = {1, NULL}, .name = "repro_check_hooks", .size = -1, .methods = methods};
+    .head = {1, NULL}, .name = "calls", .size = -1, .methods = methods};
 
-EXPORTED object* PyInit_repro_check_hooks(void) { return PyModule_Create2(&definition, kApi); }
+EXPORTED object* PyInit_calls(void) { return PyModule_Create2(&definition, kApi); }

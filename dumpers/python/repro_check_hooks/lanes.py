@@ -5,8 +5,8 @@ import _thread
 import os
 import sys
 
-import repro_check_attach as attach
-from repro_check_attach import Instead, guarded, hooks, tell, watch
+from . import attach
+from .attach import Instead, guarded, tell, watch
 
 _NO_LANE = 0xFFFFFFFF  # as the probe has it
 
@@ -54,7 +54,7 @@ def _enter_lane(lane):
 
 def _in_lane(lane, function):
     """`function`, in a lane of its own, whichever thread calls it."""
-    return hooks.between(function, guarded(lambda: _enter_lane(lane)), _do_nothing)
+    return calls.between(function, guarded(lambda: _enter_lane(lane)), _do_nothing)
 
 
 def _do_nothing(_raised):
@@ -104,7 +104,7 @@ def _starter(recording):
         lane = (recording.ctypes.c_uint32(_NO_LANE) if _is_one_of(_OF_POOLS, function)
                 else _fork_lane(recording))
 
-        run = hooks.between(function, lambda: probe.repro_check_begin_thread(lane), end)
+        run = calls.between(function, lambda: probe.repro_check_begin_thread(lane), end)
         return Instead(((run, *args), kwargs, None))
 
     return start

@@ -3,7 +3,7 @@
 which only what they leave can be seen, and whoever is handed the memory of a tensor."""
 import functools
 
-from repro_check_attach import Excluded, attached, guarded, is_tensor, tell, unseen, watch
+from .attach import Excluded, attached, guarded, is_tensor, tell, unseen, watch
 
 _GRAPH_MADE = b"a CUDA graph was made of operators that are not recorded"
 _GRAPH_RUN = b"CUDA graphs were run: operators inside are not recorded, what they left is compared where it is read"

@@ -6,8 +6,8 @@ import os
 import sys
 import weakref
 
-import repro_check_attach as attach
-from repro_check_attach import guarded, leaves, tell, unread, unseen
+from . import attach
+from .attach import guarded, leaves, tell, unread, unseen
 
 # By launchers: the variables that hold a process's rank, and how many there are.
 _LAUNCHED = (("RANK", "WORLD_SIZE"), ("SLURM_PROCID", "SLURM_NTASKS"),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The probe and the recorder that fit a PyTorch: those in the user's cache, or built now of the kit, against that
 PyTorch's own headers; a probe that was installed comes first. Run as a program, by the interpreter whose PyTorch it is,
-it says so without importing PyTorch: `repro_check_kit.py probe|recorder|kept LIBEXEC PRIVATE [LIBTORCH]`, where `kept`
+it says so without importing PyTorch: `kit.py probe|recorder|kept LIBEXEC PRIVATE [LIBTORCH]`, where `kept`
 is the recorder if it is there already. PRIVATE is a folder of this run alone, for which the cache is left if others can
 write to it; it may be empty. LIBTORCH is the libtorch_cpu.so of a program without Python. On stdout, with zero bytes
 between: `file` and where it is; `refused`, why and what to do; `unsafe` and why, if PRIVATE was needed; nothing where
@@ -11,7 +11,10 @@ Imports nothing that the interpreter has not got by itself, before there is some
 import os
 import sys
 
-from repro_check_ownership import refusal
+if __package__:
+    from .ownership import refusal
+else:  # run as a program: what lies beside it is what it finds first
+    from ownership import refusal
 
 # What the sources and our own library need.
 _OLDEST_GCC, _OLDEST_CLANG = 11, 16

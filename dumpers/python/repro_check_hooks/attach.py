@@ -13,9 +13,7 @@ import time
 if "t" in getattr(sys, "abiflags", ""):
     raise ImportError("a Python without a global interpreter lock is not recorded")
 
-import repro_check_hooks as hooks
-import repro_check_kit
-import repro_check_ownership
+from . import calls, kit, ownership
 
 PLAN_VARIABLE = "REPRO_CHECK_EXEC"
 
@@ -34,19 +32,19 @@ def start():
     path = os.environ.get(PLAN_VARIABLE)
     if not path or plan is not None:
         return
-    why = repro_check_ownership.refusal(path)
+    why = ownership.refusal(path)
     if why:
         raise PermissionError(why)
     with open(path, encoding="utf-8") as file:
         plan = _from_json(file.read())
-    guarded(hooks.defer_signals)()
+    guarded(calls.defer_signals)()
     import atexit
 
-    import repro_check_seeds
+    from . import seeds
 
     # The first that is registered is the last that is called.
     atexit.register(guarded(_end))
-    _hook_imports(repro_check_seeds.watched())
+    _hook_imports(seeds.watched())
 
 
 def _end():
@@ -77,7 +75,7 @@ def begin_here(settings):
     if os.environ.get(PLAN_VARIABLE) or (recording is not None and not recording.ended):
         raise RuntimeError("this process is being recorded already")
     plan = settings
-    guarded(hooks.defer_signals)()
+    guarded(calls.defer_signals)()
     if recording is not None:
         if recording.attached:
             recording.seeds.take_facts()  # of what was not recorded
@@ -126,7 +124,7 @@ _WATCHED = {
 
 def _late(room, function):
     """That function, whose file is read when it is called."""
-    return lambda module: getattr(__import__(f"repro_check_{room}"), function)(module)
+    return lambda module: getattr(__import__(f"{__package__}.{room}", fromlist=[function]), function)(module)
 
 
 class _Nothing:
@@ -152,7 +150,7 @@ def guarded(function):
     is told of, and the program's signal handlers wait until it is through."""
 
     def call(*args, **kwargs):
-        hooks.hold()
+        calls.hold()
         try:
             with _untold():
                 return function(*args, **kwargs)
@@ -162,13 +160,13 @@ def guarded(function):
             _note(getattr(function, "__name__", "hook"), error)
             return None
         finally:
-            hooks.release()
+            calls.release()
 
     call._torchdynamo_disable = True  # no compiler looks into it, nor says that it cannot
     return call
 
 
-_FOLDER = os.path.dirname(__file__) + "/"
+_FOLDER = os.path.dirname(os.path.dirname(__file__)) + "/"
 
 
 def _is_of_program(error):
@@ -201,20 +199,20 @@ class Instead(tuple):
     """What a hook puts in the place of something: before a call `(args, kwargs, token)`, behind it `(result,)`."""
 
 
-hooks.given_by(Instead)
+calls.given_by(Instead)
 watched = []  # each function of the program that is watched: its owner, and its name there
 
 
 def watch(owner, name, before=None, after=None, leave=None):
     """Has hooks told of calls of a function of a module or a class, which stays the object that it is: see watch() of
-    repro_check_hooks.c. Of a method that is bound to an object, its calls for that one."""
+    calls.c. Of a method that is bound to an object, its calls for that one."""
     function = getattr(owner, name)
     bound = getattr(function, "__self__", None) if hasattr(function, "__func__") else None
     function = getattr(function, "__func__", function)
     if bound is not None:
         before, after = _for(bound, before, after)
-    hooks.watch(function, before, after, leave)
-    if type(function) is not type(watch) and type(function) is hooks.function_type():
+    calls.watch(function, before, after, leave)
+    if type(function) is not type(watch) and type(function) is calls.function_type():
         import copyreg
 
         copyreg.pickle(type(function), _name_of)  # by its name, as functions are
@@ -476,8 +474,8 @@ class _Recording:
         self.ctypes = ctypes
         self.array = array.array
 
-        from repro_check_optimizers import Optimizers
-        from repro_check_ranks import Ranks
+        from .optimizers import Optimizers
+        from .ranks import Ranks
 
         self.ranks, self.optimizers = Ranks(self), Optimizers(self)
         self.how = None  # this process was made, where it was forked
@@ -552,15 +550,15 @@ class _Recording:
         self.probe = probe
 
     def _probe_file(self):
-        torch = repro_check_kit.Torch(self.torch.__version__, os.path.dirname(self.torch.__file__))
+        torch = kit.Torch(self.torch.__version__, os.path.dirname(self.torch.__file__))
         # What failed once for a process of this recording is not tried again by each of the others.
         known = os.path.join(plan["directory"], f"refused-{torch.version}")
         if os.path.exists(known):
             with open(known, encoding="utf-8") as file:
                 raise RuntimeError(file.read())
         try:
-            return repro_check_kit.probe_for(torch, plan["probes"], plan["private"])
-        except repro_check_kit.Refused as refused:
+            return kit.probe_for(torch, plan["probes"], plan["private"])
+        except kit.Refused as refused:
             with open(known, "w", encoding="utf-8") as file:
                 file.write(str(refused))
             raise
@@ -574,9 +572,9 @@ class _Recording:
         else:
             self._pin()
         tell_failure(self.unlocked.repro_check_begin(os.fsencode(self.directory), json.dumps(settings).encode()))
-        import repro_check_seeds
+        from . import seeds
 
-        repro_check_seeds.watch_generators(self.probe)
+        seeds.watch_generators(self.probe)
 
     def _pin(self):
         mode = plan["determinism"]
@@ -592,7 +590,7 @@ class _Recording:
         """Whole or not at all: written beside, then renamed."""
         import json
 
-        import repro_check_processes as processes
+        from . import processes
 
         rank, ranks = self.ranks.rank or (None, None)
         notes = [f"{where}: {error}" for where, error in _notes]
@@ -709,36 +707,36 @@ class _Recording:
             operator.fallthrough(key)
 
     def _watch_threads(self):
-        import repro_check_lanes
+        from . import lanes
 
-        repro_check_lanes.watch_threads(self)
+        lanes.watch_threads(self)
         import threading
 
-        import repro_check_ends
+        from . import ends
 
         self.ends = repro_check_ends
-        repro_check_ends.on_threads(threading)
+        ends.on_threads(threading)
 
     def _watch_seeds(self):
-        import repro_check_seeds
+        from . import seeds
 
         self.seeds = repro_check_seeds
-        repro_check_seeds.watch_program(self)
+        seeds.watch_program(self)
 
     def _watch_kernels(self):
-        import repro_check_kernels
+        from . import kernels
 
-        self.kernels = repro_check_kernels.Kernels(self)
-        repro_check_kernels.watch_graphs(self)
-        repro_check_kernels.watch_memory(self)
+        self.kernels = kernels.Kernels(self)
+        kernels.watch_graphs(self)
+        kernels.watch_memory(self)
 
     def _watch_processes(self):
-        import repro_check_processes
+        from . import processes
 
-        repro_check_processes.watch(self)
+        processes.watch(self)
 
     def _watch_checkpoints(self):
-        from repro_check_checkpoints import Checkpoints
+        from .checkpoints import Checkpoints
 
         self.checkpoints = Checkpoints(self)
 
@@ -883,7 +881,7 @@ class _Recording:
 
     def _record(self, kind, values):
         if "torch.distributed.tensor" in sys.modules:
-            from repro_check_ranks import held_here
+            from .ranks import held_here
 
             values = [held_here(name, value) for name, value in values]
         if any(type(value) not in self.plain for _, value in values):

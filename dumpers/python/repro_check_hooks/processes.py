@@ -3,8 +3,8 @@
 import os
 import sys
 
-import repro_check_attach as attach
-from repro_check_attach import guarded
+from . import attach
+from .attach import guarded
 
 
 def watch(recording):
@@ -33,7 +33,7 @@ def _is_loader():
 
 
 def _place_of_fork():
-    from repro_check_seeds import line_of_program
+    from .seeds import line_of_program
 
     return f"fork at {line_of_program(sys._getframe(1)) or 'no line of the program'}"
 

@@ -5,8 +5,8 @@ import os
 import sys
 import weakref
 
-import repro_check_attach as attach
-from repro_check_attach import Instead, guarded, leaves, tell, tell_failure, unread, unseen, watch, within
+from . import attach
+from .attach import Instead, guarded, leaves, tell, tell_failure, unread, unseen, watch, within
 
 # As the probe numbers phases.
 _AS_BEFORE, _FORWARD, _DATA = -1, 0, 4

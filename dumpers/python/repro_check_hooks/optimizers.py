@@ -3,8 +3,8 @@
 import _thread
 import weakref
 
-from repro_check_attach import Instead, guarded, hooks, is_tensor, leaves, tell, unseen, watch
-from repro_check_ranks import axes_of, held_here
+from .attach import Instead, guarded, is_tensor, leaves, tell, unseen, watch
+from .ranks import axes_of, held_here
 
 # Optimizers of which each rank keeps the state of other parameters.
 _SHARDING = ("ZeroRedundancyOptimizer",)
@@ -134,7 +134,7 @@ class Optimizers:
                 after()
             probe.repro_check_enter_step(is_plain)
 
-        return hooks.between(closure, guarded(lambda: probe.repro_check_leave_step()), guarded(enter))
+        return calls.between(closure, guarded(lambda: probe.repro_check_leave_step()), guarded(enter))
 
     def _is_plain_step(self, optimizer):
         """Whether what it leaves tells all of the step: PyTorch's own, and nothing of the program's runs in it."""

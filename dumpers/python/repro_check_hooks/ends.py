@@ -2,9 +2,9 @@
 """How a process ends, as far as it knows that itself: the exception that nothing caught."""
 import sys
 
-import repro_check_attach as attach
-from repro_check_attach import guarded
-from repro_check_seeds import file_of_program
+from . import attach
+from .attach import guarded
+from .seeds import file_of_program
 
 _ended_by = None  # what a process that multiprocessing started was ended by
 _of_thread = None  # the first that ended a thread, and the name of that

@@ -4,8 +4,8 @@ each with its line. Known before the program begins: imports nothing that the in
 import os
 import sys
 
-import repro_check_attach as attach
-from repro_check_attach import Instead, calling_frame, guarded, watch
+from . import attach
+from .attach import Instead, calling_frame, guarded, watch
 
 # What no seed pins, by module. What these ask each other for is theirs.
 _UNPINNED = {
@@ -25,7 +25,7 @@ _told_in = None
 # By function that sets a seed or what is deterministic: the calls of the program.
 _set_by_program = {}
 _callers = {}  # by file: see _caller()
-_LIBRARIES = os.path.dirname(os.__file__), os.path.dirname(__file__), "<"
+_LIBRARIES = os.path.dirname(os.__file__), os.path.dirname(os.path.dirname(__file__)), "<"
 
 
 def watched():

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Records what a program saves and loads, and the state of the training around that: when it is saved,
-when it is restored, and when it is first used afterwards. Of the recording in repro_check_attach."""
+when it is restored, and when it is first used afterwards. Of the recording in attach."""
 import os
 import struct
 import sys
@@ -8,8 +8,8 @@ import threading
 import weakref
 from array import array
 
-from repro_check_attach import attached, guarded, inside, is_tensor, leaf, tell, unseen, watch, within
-from repro_check_optimizers import grad_scaler
+from .attach import attached, guarded, inside, is_tensor, leaf, tell, unseen, watch, within
+from .optimizers import grad_scaler
 
 _RECORD = "repro_check::checkpoint_"
 _MOST = 100_000  # values of one record

@@ -2,8 +2,8 @@
 """Compiled code: a region is one record of what goes in and one of what comes out."""
 import contextlib
 
-import repro_check_attach as attach
-from repro_check_attach import Excluded, Instead, guarded, leaves, unseen, watch, within
+from . import attach
+from .attach import Excluded, Instead, guarded, leaves, unseen, watch, within
 
 
 def on_compiler(module):
