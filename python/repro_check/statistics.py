@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import typing
-
 import numpy as np
 
 from . import dtypes

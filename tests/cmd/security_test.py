@@ -68,7 +68,7 @@ class Plan(Security):
     def python(self, plan):
         """The plan as a Python below `exec` has it."""
         env = {**self.env, "PYTHONPATH": str(LIBEXEC / "python"), "REPRO_CHECK_EXEC": str(plan)}
-        return subprocess.run([sys.executable, "-c", "from repro_check_hooks import attach; print(attach.plan)"],
+        return subprocess.run([sys.executable, "-c", "from repro_check_hooks import hooks; print(hooks.plan)"],
                               capture_output=True, text=True, check=True, env=env).stdout.strip()
 
     def test_it_is_read_and_never_evaluated(self):

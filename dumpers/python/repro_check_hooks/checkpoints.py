@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Records what a program saves and loads, and the state of the training around that: when it is saved,
-when it is restored, and when it is first used afterwards. Of the recording in attach."""
+when it is restored, and when it is first used afterwards."""
 import os
 import struct
 import sys
@@ -8,8 +8,9 @@ import threading
 import weakref
 from array import array
 
-from .attach import attached, guarded, inside, is_tensor, leaf, tell, unseen, watch, within
+from .hooks import attached, guarded, tell, unseen, watch, within
 from .optimizers import grad_scaler
+from .values import inside, is_tensor, leaf
 
 _RECORD = "repro_check::checkpoint_"
 _MOST = 100_000  # values of one record
@@ -146,8 +147,8 @@ class Checkpoints:
         self.restoring = True  # until the first step behind a load
         self.covered = False  # whether what is being written is recorded
         self.writing = 0  # checkpoints that threads write while the program goes on
-        for watch in (self._watch_files, self._watch_objects, self._watch_generators):
-            guarded(watch)()
+        for watch_kind in (self._watch_files, self._watch_objects, self._watch_generators):
+            guarded(watch_kind)()
 
     # What is recorded.
 
@@ -191,7 +192,7 @@ class Checkpoints:
             leaf for leaf in self._live(self.schedulers, "schedule") if "]['_" not in leaf[0]]
 
     def _optimizers(self):
-        names = self.recording.names
+        names = self.recording.modules.names
         values = []
         for place, optimizer in enumerate(self._alive(self.optimizers)):
             of = f"{place}:" if place else ""
@@ -209,7 +210,7 @@ class Checkpoints:
 
     def _weights(self, root=None):
         """Of the module, and whatever else optimizers change."""
-        names = self.recording.names
+        names = self.recording.modules.names
         values, seen = [], set()
 
         def add(kind, tensors):
@@ -265,7 +266,7 @@ class Checkpoints:
         self.awaited.discard("forward")
         for kind, tensors in ((1, root.named_parameters()), (2, root.named_buffers())):
             for name, tensor in tensors:  # until it is written again, it is what it is called here
-                self.recording.name(tensor, self.recording.names.get(id(tensor), name), kind)
+                self.recording.name(tensor, self.recording.modules.names.get(id(tensor), name), kind)
         iterator = None if self.iterator is None else self.iterator()
         position = [] if iterator is None else [
             ("loader.iterator", float(self.iterators.get(iterator, 0))),

@@ -2,8 +2,9 @@
 """Compiled code: a region is one record of what goes in and one of what comes out."""
 import contextlib
 
-from . import attach
-from .attach import Excluded, Instead, guarded, leaves, unseen, watch, within
+from . import hooks
+from .hooks import Excluded, Instead, guarded, unseen, watch, within
+from .values import leaves
 
 
 def on_compiler(module):
@@ -11,8 +12,8 @@ def on_compiler(module):
 
     @contextlib.contextmanager
     def around(callbacks):
-        if attach.recording is not None:
-            attach.recording.probe.repro_check_keep_key()
+        if hooks.recording is not None:
+            hooks.recording.probe.repro_check_keep_key()
         with unseen(), callbacks:
             yield
 
@@ -42,8 +43,8 @@ def on_guards(module):
 def on_compiled_graph(module):
 
     def compiled(_token, made, _graph, traced, *_args, **_kwargs):
-        if attach.recording is not None:
-            return Instead((_region(attach.recording, made, traced),))
+        if hooks.recording is not None:
+            return Instead((_region(hooks.recording, made, traced),))
 
     watch(module.OutputGraph, "call_user_compiler", None, guarded(compiled))
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """How a process ends, as far as it knows that itself: the exception that nothing caught."""
 import sys
+import threading
 
-from . import attach
-from .attach import guarded
+from . import hooks
+from .hooks import guarded
 from .seeds import file_of_program
 
 _ended_by = None  # what a process that multiprocessing started was ended by
@@ -24,14 +25,14 @@ def on_process(module):
         if error is not None and module.current_process() is process:
             _ended_by = error
 
-    attach.watch(module.BaseProcess, "run", lambda process: process, None, ended)
+    hooks.watch(module.BaseProcess, "run", lambda process: process, None, ended)
 
 
-def on_threads(module):
+def watch_threads(_recording):
     """A thread that an exception ends is looked at where it says so; whatever the program says then is its own."""
-    if not hasattr(module, "_make_invoke_excepthook"):
+    if not hasattr(threading, "_make_invoke_excepthook"):
         return
-    make = module._make_invoke_excepthook
+    make = threading._make_invoke_excepthook
 
     def _make_invoke_excepthook():
         tell = make()
@@ -42,12 +43,12 @@ def on_threads(module):
 
         return invoke_excepthook
 
-    module._make_invoke_excepthook = _make_invoke_excepthook
+    threading._make_invoke_excepthook = _make_invoke_excepthook
 
 
 def _note_thread(error, thread):
     global _of_thread
-    if _of_thread is None and attach.attached() is not None and not isinstance(error, SystemExit):
+    if _of_thread is None and hooks.attached() is not None and not isinstance(error, SystemExit):
         _of_thread = (*_described(error), thread.name)
 
 

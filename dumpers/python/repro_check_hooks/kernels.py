@@ -3,7 +3,8 @@
 which only what they leave can be seen, and whoever is handed the memory of a tensor."""
 import functools
 
-from .attach import Excluded, attached, guarded, is_tensor, tell, unseen, watch
+from .hooks import Excluded, attached, guarded, tell, unseen, watch
+from .values import is_tensor
 
 _GRAPH_MADE = b"a CUDA graph was made of operators that are not recorded"
 _GRAPH_RUN = b"CUDA graphs were run: operators inside are not recorded, what they left is compared where it is read"
@@ -230,3 +231,17 @@ def watch_memory(recording):
             if hasattr(owner, name):
                 tell(owner, name, after)
     tell(torch.Tensor.__cuda_array_interface__, "fget", given)
+
+
+def watch_storages(recording):
+    """FSDP frees the memory of a storage and gives it other memory later, by no operator."""
+    new_memory, pointer = recording.probe.repro_check_new_memory, recording.ctypes.c_void_p
+
+    def size(storage, *_args, **_kwargs):
+        return None if recording.ended or recording.compiling() else (storage.nbytes(),)
+
+    def grown(before, _result, storage, *_args, **_kwargs):
+        if storage.nbytes() > before[0] and storage.device.type != "meta":
+            new_memory(pointer(storage._cdata))
+
+    watch(recording.torch.UntypedStorage, "resize_", guarded(size), guarded(grown))

@@ -5,8 +5,8 @@ import _thread
 import os
 import sys
 
-from . import attach
-from .attach import Instead, guarded, tell, watch
+from . import calls, hooks
+from .hooks import Instead, guarded, tell, watch
 
 _NO_LANE = 0xFFFFFFFF  # as the probe has it
 
@@ -20,7 +20,7 @@ def on_executor(module):
     """Each piece of work that a pool of threads is given is a lane, by the order in which its creator gives them:
     which thread takes it, and how many there are, is chance."""
     def fork(_made, item, *_args, **_kwargs):
-        item._repro_check_lane = _fork_lane(attach.recording)
+        item._repro_check_lane = _fork_lane(hooks.recording)
 
     def run_in_lane(item, *_args, **_kwargs):
         lane = getattr(item, "_repro_check_lane", None)
@@ -35,10 +35,10 @@ def on_pool(module):
     """The same of `ThreadPool`, whose pieces of work are what it puts before its threads."""
     @guarded
     def with_lane(task):
-        if task is None or attach.attached() is None:
+        if task is None or hooks.attached() is None:
             return task
         job, number, function, args, kwargs = task
-        return job, number, _in_lane(_fork_lane(attach.recording), function), args, kwargs
+        return job, number, _in_lane(_fork_lane(hooks.recording), function), args, kwargs
 
     def set_up(_token, _result, pool):
         put = pool._quick_put
@@ -48,8 +48,8 @@ def on_pool(module):
 
 
 def _enter_lane(lane):
-    attach.recording.probe.repro_check_end_thread()
-    attach.recording.probe.repro_check_begin_thread(lane)
+    hooks.recording.probe.repro_check_end_thread()
+    hooks.recording.probe.repro_check_begin_thread(lane)
 
 
 def _in_lane(lane, function):

@@ -5,8 +5,9 @@ import os
 import sys
 import weakref
 
-from . import attach
-from .attach import Instead, guarded, leaves, tell, tell_failure, unread, unseen, watch, within
+from . import hooks
+from .hooks import Instead, guarded, tell, tell_failure, unread, unseen, watch, within
+from .values import leaves
 
 # As the probe numbers phases.
 _AS_BEFORE, _FORWARD, _DATA = -1, 0, 4
@@ -20,16 +21,16 @@ def on_dataloader(module):
     def handed_out(_token, batch, iterator):
         guarded(_record_order_of_workers)(iterator)
         guarded(_take_from_worker)(iterator)
-        attach.recording.record("repro_check::batch", guarded(leaves)("batch", batch) or [])
-        if attach.recording.checkpoints is not None:
-            guarded(attach.recording.checkpoints.at_batch)(iterator)
+        hooks.recording.record("repro_check::batch", guarded(leaves)("batch", batch) or [])
+        if hooks.recording.checkpoints is not None:
+            guarded(hooks.recording.checkpoints.at_batch)(iterator)
 
     watch(module._BaseDataLoaderIter, "__next__", begin, handed_out, _leave)
     # Workers send batches in whatever order they have them; they are handed out in one.
     several = module._MultiProcessingDataLoaderIter
     within(several, "_try_get_data", lambda *_args, **_kwargs: unseen())
     _watch_loaders(module)
-    if attach.plan.get("workers") and not attach.plan["bare"]:
+    if hooks.plan.get("workers") and not hooks.plan["bare"]:
         _watch_workers(several, module._utils.worker)
     else:
         _leave_workers(module._utils.worker)
@@ -39,17 +40,17 @@ def _leave_workers(module):
     """What workers do is not recorded, also where they began by themselves: what they send is."""
 
     def begin(*_args, **_kwargs):
-        if attach.recording is not None:
-            attach.recording.begin_worker()
+        if hooks.recording is not None:
+            hooks.recording.begin_worker()
 
     watch(module, "_worker_loop", guarded(begin))
 
 
 def _phase_of_data(following):
     """The phase, entered; None where nothing is recorded."""
-    if attach.attached() is None or attach.recording.ended:
+    if hooks.attached() is None or hooks.recording.ended:
         return None
-    phase = attach.recording.phase(_DATA, following)
+    phase = hooks.recording.phase(_DATA, following)
     phase.__enter__()
     return phase
 
@@ -62,15 +63,15 @@ def _watch_workers(several, module):
     """What a worker does for a batch is recorded where that is made, and told by its number in the pass; it
     becomes part of the recording where the batch is handed out."""
     def begin_loop(kind, dataset, indices, batches, *args, **kwargs):
-        recorded = None if attach.recording is None else _become_worker(attach.recording, batches)
+        recorded = None if hooks.recording is None else _become_worker(hooks.recording, batches)
         return recorded and Instead(((kind, dataset, indices, recorded, *args), kwargs, None))
 
     def begin_pass(iterator, _loader, first_iter=False):
         if first_iter:
             iterator._repro_check_pass, iterator._repro_check_makers = 0, {}
-            iterator._repro_check_first = attach.recording.workers if attach.recording else 0
-            if attach.recording:
-                attach.recording.workers += iterator._num_workers
+            iterator._repro_check_first = hooks.recording.workers if hooks.recording else 0
+            if hooks.recording:
+                hooks.recording.workers += iterator._num_workers
         else:
             iterator._repro_check_pass += 1
 
@@ -123,20 +124,20 @@ def _watch_loaders(module):
     cls, several = module._BaseDataLoaderIter, module._MultiProcessingDataLoaderIter
 
     def note_place(loader, *_args, **_kwargs):
-        places[loader] = attach.recording.probe.repro_check_place()
+        places[loader] = hooks.recording.probe.repro_check_place()
 
     def note_loader(iterator, loader, *_args, **_kwargs):
-        if attach.recording.checkpoints is not None:
-            attach.recording.checkpoints.before_iterator(iterator, loader)
+        if hooks.recording.checkpoints is not None:
+            hooks.recording.checkpoints.before_iterator(iterator, loader)
 
     def note_epoch(iterator, loader):
         place = places.get(loader)
         number, epoch = passes.begin(loader, place)
-        iterator._repro_check_epoch = attach.recording.Epoch(
+        iterator._repro_check_epoch = hooks.recording.Epoch(
             _sampler_of(loader).encode(), place, number, epoch, iterator._num_workers)
 
     def see_order(samples, iterator):
-        if attach.recording.ended:
+        if hooks.recording.ended:
             return
         if isinstance(iterator, several):
             # Workers are asked ahead: by number of the batch.
@@ -195,10 +196,10 @@ def _record_order(iterator, samples):
         return
     samples = list(samples) if isinstance(samples, (list, tuple)) else [samples]
     samples = guarded(_of_whole)(iterator._dataset, samples) or samples
-    c = attach.recording.ctypes
+    c = hooks.recording.ctypes
     told = all(type(sample) is int for sample in samples)
     numbers = (c.c_int64 * len(samples))(*samples) if told else None
-    attach.recording.probe.repro_check_order(c.byref(epoch), c.c_size_t(len(samples)), numbers)
+    hooks.recording.probe.repro_check_order(c.byref(epoch), c.c_size_t(len(samples)), numbers)
 
 
 def _of_whole(dataset, samples):
@@ -211,14 +212,14 @@ def _of_whole(dataset, samples):
 
 
 def _worker_directory(process):
-    return os.path.join(attach.plan["directory"], f"worker-{process}")
+    return os.path.join(hooks.plan["directory"], f"worker-{process}")
 
 
 def _become_worker(recording, batches):
     """Of this process, whether it was forked or began by itself: the queue of its batches."""
     if not recording.begin_worker():
         return None
-    settings = json.dumps({**attach.plan, "seed": None}).encode()
+    settings = json.dumps({**hooks.plan, "seed": None}).encode()
     tell_failure(recording.probe.repro_check_begin_worker(os.fsencode(_worker_directory(os.getpid())), settings))
     return _Sent(batches, recording)
 
@@ -228,7 +229,7 @@ def _end_batch(recording, name):
 
 
 def _take_batch(iterator, number, maker, missing):
-    recording = attach.recording
+    recording = hooks.recording
     directory = os.path.join(_worker_directory(iterator._workers[maker].pid),
                              f"{iterator._repro_check_pass}.{number}")
     worker = recording.Worker(maker, iterator._repro_check_first + maker, missing)

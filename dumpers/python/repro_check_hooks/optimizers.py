@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps of optimizers: what each leaves, and what stands between a gradient and the step: clipping and loss scales."""
+"""Losses, and steps of optimizers: what each leaves, and what stands between a gradient and the step: clipping and loss
+scales."""
 import _thread
 import weakref
 
-from .attach import Instead, guarded, is_tensor, leaves, tell, unseen, watch
-from .ranks import axes_of, held_here
+from . import calls
+from .hooks import Instead, guarded, tell, unseen, watch, within
+from .values import axes_of, held_here, is_tensor, leaves
 
+# As the probe numbers phases.
+_BACKWARD, _OPTIMIZER = 1, 2
 # Optimizers of which each rank keeps the state of other parameters.
 _SHARDING = ("ZeroRedundancyOptimizer",)
 
@@ -49,8 +53,21 @@ class Optimizers:
         self._leaders = {}  # by lane: the optimizer that has the most parameters there (weak), and how many
 
     def watch(self):
-        for attach in (self._watch_steps, self._watch_clipping, self._watch_scaler):
-            guarded(attach)()
+        for watch_kind in (self._watch_steps, self._watch_losses, self._watch_clipping, self._watch_scaler):
+            guarded(watch_kind)()
+
+    def _watch_losses(self):
+        recording = self._recording
+
+        def begin(tensors, *_args, **_kwargs):
+            if not recording.compiling():
+                if recording.checkpoints is not None:
+                    guarded(recording.checkpoints.at_backward)()
+                recording.record("repro_check::loss", guarded(leaves)("loss", tensors) or [])
+            # After it, and until the step, gradients are what is worked on.
+            return recording.phase(_BACKWARD, _OPTIMIZER)
+
+        within(recording.torch.autograd, "backward", guarded(begin))
 
     def _watch_steps(self):
         from torch.optim import optimizer
@@ -115,7 +132,7 @@ class Optimizers:
         for name, tensor in self.named(optimizer):
             # Once all the same, for what is said of the whole program.
             is_placed = self._placed.get(id(tensor), lambda: None)() is tensor
-            if is_recorded or not (is_placed or id(tensor) in self._recording.names):
+            if is_recorded or not (is_placed or id(tensor) in self._recording.modules.names):
                 self._placed[id(tensor)] = weakref.ref(tensor)
                 self._recording.name(tensor, name, 1)
         self._recording.ranks.tell_unwrapped(optimizer)
@@ -188,12 +205,12 @@ class Optimizers:
             return
         owned = {id(tensor) for optimizer in list(self._known) for _, tensor in self.parameters(optimizer)}
         self._trained.update(owned)
-        for reference in list(self._recording.kept.values()):
+        for reference in list(self._recording.modules.kept.values()):
             module = reference()
             tensors = module._parameters.values() if module is not None and module.training else ()
             for tensor in tensors:
                 key = id(tensor)
-                is_named = tensor is not None and key in self._recording.names and key not in self._trained
+                is_named = tensor is not None and key in self._recording.modules.names and key not in self._trained
                 if is_named and tensor.requires_grad and tensor.grad is not None:
                     self._look_at(key, tensor)
         for key in self._trained.intersection(self._untrained):
@@ -205,7 +222,7 @@ class Optimizers:
             _, gradient = held_here("", tensor.grad.detach())
             value = float(value.sum(dtype=self._recording.torch.float64))
             has_gradient = bool(gradient.any())
-        known = self._untrained.setdefault(key, [weakref.ref(tensor), self._recording.names[key], value, 0])
+        known = self._untrained.setdefault(key, [weakref.ref(tensor), self._recording.modules.names[key], value, 0])
         if known[0]() is not tensor or known[2] != value:
             self._trained.add(key)
         known[3] += has_gradient
@@ -225,7 +242,7 @@ class Optimizers:
 
     def named(self, optimizer):
         for fallback, parameter in self.parameters(optimizer):
-            yield self._recording.names.get(id(parameter), fallback), parameter
+            yield self._recording.modules.names.get(id(parameter), fallback), parameter
 
     def _state(self, optimizer):
         """What the step leaves: parameters, gradients, the optimizer's own tensors, and numbers that it was told."""
@@ -305,7 +322,7 @@ class Optimizers:
         names, tensors = [], []
         for number, parameter in enumerate(given):
             if parameter.grad is not None:
-                name, tensor = held_here(recording.names.get(id(parameter), f"[{number}]"), parameter.grad)
+                name, tensor = held_here(recording.modules.names.get(id(parameter), f"[{number}]"), parameter.grad)
                 names.append(f"local.{name}{axes_of(parameter.grad)}")
                 tensors.append(tensor)
         if not tensors:

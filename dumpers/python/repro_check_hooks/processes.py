@@ -3,16 +3,17 @@
 import os
 import sys
 
-from . import attach
-from .attach import guarded
+from . import hooks
+from .hooks import guarded
+from .seeds import line_of_program
 
 
-def watch(recording):
+def watch_forks(recording):
     os.register_at_fork(after_in_child=lambda: guarded(_forked)(recording))
 
 
 def _forked(recording):
-    if recording.attached and not recording.ended and attach.plan.get("processes") == "all" and not _is_loader():
+    if recording.attached and not recording.ended and hooks.plan.get("processes") == "all" and not _is_loader():
         recording.how = _place_of_fork()
         recording.begin_forked()
     elif recording.probe is not None:
@@ -33,8 +34,6 @@ def _is_loader():
 
 
 def _place_of_fork():
-    from .seeds import line_of_program
-
     return f"fork at {line_of_program(sys._getframe(1)) or 'no line of the program'}"
 
 

@@ -6,8 +6,9 @@ import os
 import sys
 import weakref
 
-from . import attach
-from .attach import guarded, leaves, tell, unread, unseen
+from . import hooks
+from .hooks import guarded, tell, unread, unseen
+from .values import held_here, leaves, spec_of
 
 # By launchers: the variables that hold a process's rank, and how many there are.
 _LAUNCHED = (("RANK", "WORLD_SIZE"), ("SLURM_PROCID", "SLURM_NTASKS"),
@@ -26,10 +27,10 @@ def _launched_as():
 
 
 def on_distributed(module):
-    tell(module, "init_process_group", lambda *_args, **_kwargs: attach.recording.ranks.joined(module))
+    tell(module, "init_process_group", lambda *_args, **_kwargs: hooks.recording.ranks.joined(module))
     for name in ("new_group", "_new_group_with_tag", "split_group"):
         if hasattr(module, name):  # what ranks exchange is of a group: which there are is told when they have been made
-            tell(module, name, lambda *_args, **_kwargs: attach.recording.ranks.tell_groups(module))
+            tell(module, name, lambda *_args, **_kwargs: hooks.recording.ranks.tell_groups(module))
     for name in ("all_gather_object", "gather_object", "broadcast_object_list", "scatter_object_list",
                  "send_object_list", "recv_object_list"):
         # They travel pickled, in memory of which nobody writes the end: bytes that say nothing of what is computed.
@@ -48,7 +49,7 @@ def on_pipeline(module):
 def on_wrapper(module):
     """That there are replicas is known where the wrapper is made: it may be that nobody calls it."""
     tell(module.DistributedDataParallel, "__init__",
-         lambda _, wrapper, *_args, **_kwargs: attach.recording.ranks.wraps(wrapper))
+         lambda _, wrapper, *_args, **_kwargs: hooks.recording.ranks.wraps(wrapper))
 
 
 _watched_tensors = []  # classes
@@ -60,15 +61,15 @@ def on_dtensor(module):
     if cls in _watched_tensors:  # under the module's other name
         return
     _watched_tensors.append(cls)
-    tell(cls, "to_local", lambda _, tensor, *_args, **_kwargs: attach.recording.ranks.crosses("leaves", tensor))
-    tell(cls, "from_local", lambda made, *_args, **_kwargs: attach.recording.ranks.crosses("enters", made))
+    tell(cls, "to_local", lambda _, tensor, *_args, **_kwargs: hooks.recording.ranks.crosses("leaves", tensor))
+    tell(cls, "from_local", lambda made, *_args, **_kwargs: hooks.recording.ranks.crosses("enters", made))
 
 
 def on_fsdp(module):
     """Its own way to clip: by a norm that is put together of what the ranks hold."""
 
     def clipped(norm, _wrapper, max_norm, norm_type=2.0):
-        attach.recording.optimizers.record_clipping(norm, max_norm, norm_type, [("all_ranks", 1.0)])
+        hooks.recording.optimizers.record_clipping(norm, max_norm, norm_type, [("all_ranks", 1.0)])
 
     tell(module.FullyShardedDataParallel, "clip_grad_norm_", clipped)
 
@@ -76,40 +77,19 @@ def on_fsdp(module):
 def on_join(module):
     """Behind a context of join() the ranks may have made other numbers of steps."""
     tell(module.Join, "__exit__",
-         before=lambda _join, kind, *_error: kind is None and attach.recording.ranks.leaves_join())
+         before=lambda _join, kind, *_error: kind is None and hooks.recording.ranks.leaves_join())
 
 
 def on_averagers(module):
     """Parameters are averaged now and then, and gradients need not be reduced."""
     tell(module.ModelAverager, "__init__",
-         lambda _, averager, *_args, **_kwargs: attach.recording.ranks.averages(averager))
-
-
-def _spec_of(tensor):
-    """How a DTensor lies on its ranks; None of another tensor."""
-    return getattr(tensor, "_spec", None) if hasattr(tensor, "_local_tensor") else None
-
-
-def held_here(name, tensor):
-    """Of a DTensor what this rank holds, its name with the part that it is: `weight@0:1/2` is the second
-    half along dimension 0. Equal names on several ranks are replicas of one another."""
-    spec = _spec_of(tensor)
-    if spec is None:
-        return name, tensor
-    place = spec.mesh.get_coordinate()
-    parts = []
-    for axis, placement in enumerate(spec.placements):
-        if placement.is_replicate() or place is None:
-            continue
-        dimension = placement.dim if hasattr(placement, "dim") else "partial"
-        parts.append(f"{dimension}:{place[axis]}/{spec.mesh.size(axis)}")
-    return name + ("@" + ",".join(parts) if parts else ""), tensor._local_tensor
+         lambda _, averager, *_args, **_kwargs: hooks.recording.ranks.averages(averager))
 
 
 def _place_of(tensor):
     """Where in the whole lies what this rank holds of a DTensor, as JSON; None of another tensor, or where it holds
     nothing."""
-    spec = _spec_of(tensor)
+    spec = spec_of(tensor)
     if spec is None or spec.mesh.get_coordinate() is None:
         return None
     from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
@@ -128,16 +108,6 @@ def _holders_of(spec):
         ranks = spec.mesh.mesh[tuple(slice(None) if placement.is_replicate() else place[axis]
                                      for axis, placement in enumerate(spec.placements))]
         return ",".join(map(str, ranks.flatten().tolist()))
-
-
-def axes_of(tensor):
-    """Along which axes of its mesh a DTensor is in parts: `|dp,tp`."""
-    spec = _spec_of(tensor)
-    if spec is None:
-        return ""
-    axes = spec.mesh.mesh_dim_names or range(spec.mesh.ndim)
-    parted = [str(axis) for axis, placement in zip(axes, spec.placements) if not placement.is_replicate()]
-    return "|" + ",".join(parted) if parted else ""
 
 
 class Ranks:
@@ -224,7 +194,7 @@ class Ranks:
         self.enters = False
         values = leaves("input", args)
         for prefix, tensors in (("param", module.named_parameters()), ("buffer", module.named_buffers())):
-            values += [(f"{prefix}.{self._recording.names.get(id(tensor), name)}", tensor) for name, tensor in tensors]
+            values += [(f"{prefix}.{self._recording.modules.names.get(id(tensor), name)}", tensor) for name, tensor in tensors]
         if wrapped:
             values.append(("through_wrapper", float(self._through)))
         self._through = False
@@ -295,7 +265,7 @@ class Ranks:
         same."""
         local, spec = tensor._local_tensor, tensor._spec
         if type(local).__name__ == "AsyncCollectiveTensor":
-            if attach.plan["no_sync"]:  # it is not there yet
+            if hooks.plan["no_sync"]:  # it is not there yet
                 return
             local = local.elem
         if self._recording.ended or not self.joins or self._recording.compiling():

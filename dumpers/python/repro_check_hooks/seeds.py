@@ -4,8 +4,8 @@ each with its line. Known before the program begins: imports nothing that the in
 import os
 import sys
 
-from . import attach
-from .attach import Instead, calling_frame, guarded, watch
+from . import hooks
+from .hooks import Instead, calling_frame, guarded, watch
 
 # What no seed pins, by module. What these ask each other for is theirs.
 _UNPINNED = {
@@ -100,9 +100,9 @@ def _tell_parent(text):
 
 def _forked():
     global _told_in
-    if attach.attached() is not None and not attach.recording.ended:
+    if hooks.attached() is not None and not hooks.recording.ended:
         _asked.clear()
-        _told_in = _told_by_forked(attach.recording)
+        _told_in = _told_by_forked(hooks.recording)
 
 
 def _told_by_forked(recording):
@@ -111,7 +111,7 @@ def _told_by_forked(recording):
 
 def _asked_by_forked():
     """By fact: a line for each process that asked for it."""
-    path, lines = _told_by_forked(attach.recording), {}
+    path, lines = _told_by_forked(hooks.recording), {}
     if os.path.exists(path):
         with open(path, encoding="utf-8") as file:
             for told in file:
@@ -213,13 +213,13 @@ def _facts():
             count = len(forked[fact])
             texts.append(f"in {count} forked process{'es' if count > 1 else ''}, first at {min(forked[fact])}")
         yield fact, ", ".join(texts)
-    is_own_process = os.environ.get(attach.PLAN_VARIABLE)  # else both recordings may be of one
+    is_own_process = os.environ.get(hooks.PLAN_VARIABLE)  # else both recordings may be of one
     if is_own_process and sys.flags.hash_randomization and os.environ.get("PYTHONHASHSEED", "random") == "random":
         yield "unpinned.hash", "of strings, and with it the order of sets: PYTHONHASHSEED is not set"
     for name, (count, (first, line), (last, last_line)) in _set_by_program.items():
         yield f"set.{name}", first if count == 1 else f"{first}, {count} calls, the last {last}"
         yield f"set_at.{name}", line if line == last_line else f"{line} and {last_line}"
-    cuda = attach.recording.torch.cuda
+    cuda = hooks.recording.torch.cuda
     if cuda.is_initialized():
         yield "gpu.names", ", ".join(cuda.get_device_name(number) for number in range(cuda.device_count()))
 
@@ -265,8 +265,8 @@ def _watch_generator(probe, name, generator, address, state, position):
 
 
 def _on_random(module):
-    if attach.plan["seed"] is not None:
-        module.seed(attach.plan["seed"])
+    if hooks.plan["seed"] is not None:
+        module.seed(hooks.plan["seed"])
 
     def seeded(generator, *args, **kwargs):
         if generator is not getattr(module, "_inst", None):
@@ -275,8 +275,8 @@ def _on_random(module):
             _note_setting("random.seed", args, kwargs)
 
     watch(module.Random, "seed", guarded(seeded))
-    if attach.attached() is not None:
-        guarded(_watch_random)(module, attach.recording.probe)
+    if hooks.attached() is not None:
+        guarded(_watch_random)(module, hooks.recording.probe)
 
 
 def _pin_entropy(module, seed):
@@ -291,7 +291,7 @@ def _pin_entropy(module, seed):
 
 
 def _on_numpy(module):
-    seed = attach.plan["seed"]
+    seed = hooks.plan["seed"]
     if seed is not None:
         module.seed(seed)
         _pin_entropy(sys.modules.get(f"{module.__name__}.bit_generator"), seed)
@@ -304,7 +304,7 @@ def _on_numpy(module):
 
     watch(module, "default_rng", guarded(asked))
     _note_settings(module, "seed")
-    if attach.recording is not None and attach.recording.checkpoints is not None:
-        attach.recording.checkpoints.watch_numpy(module)
-    if attach.attached() is not None:
-        guarded(_watch_numpy)(module, attach.recording.probe)
+    if hooks.recording is not None and hooks.recording.checkpoints is not None:
+        hooks.recording.checkpoints.watch_numpy(module)
+    if hooks.attached() is not None:
+        guarded(_watch_numpy)(module, hooks.recording.probe)

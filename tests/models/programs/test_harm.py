@@ -53,9 +53,9 @@ DESCRIBE = """
 
     file = sys.argv[1]
     if os.environ.get("REPRO_CHECK_EXEC"):
-        from repro_check_hooks import attach
+        from repro_check_hooks import hooks
         names = [(owner.__name__, "", name) if inspect.ismodule(owner) else (owner.__module__, owner.__qualname__, name)
-                 for owner, name in attach.watched if not isinstance(owner, property)]
+                 for owner, name in hooks.watched if not isinstance(owner, property)]
     else:
         names = json.load(open(file))["names"]
     functions = {".".join(each): described(found(*each)) for each in names}

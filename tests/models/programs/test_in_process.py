@@ -115,8 +115,8 @@ class InProcess(unittest.TestCase):
             batches = iter(DataLoader(TensorDataset(torch.arange(8)), batch_size=2, num_workers=2))
             with repro_check.record({str(self.folder / "A")!r}):
                 print(sum(batch.sum().item() for batch, in batches))
-            from repro_check_hooks import attach
-            print(len(attach._notes))
+            from repro_check_hooks import hooks
+            print(len(hooks.notes))
         """
         paths = os.pathsep.join([str(Path(repro_check.__file__).resolve().parents[1]), os.environ.get("PYTHONPATH", "")])
         done = subprocess.run([sys.executable, "-W", "ignore", "-c", textwrap.dedent(program)],

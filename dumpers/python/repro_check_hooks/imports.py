@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Waits for modules that the program imports, and has what watches each called once it is there."""
+import sys
+
+from .hooks import guarded
+
+_waiting = {}  # by name of a module: what watches it
+_pending = set()  # names of those that were not called yet
+
+
+def wait(watchers):
+    """Has each of the functions called with its module, now where that is there already.
+
+    watchers: by name of the module."""
+    _waiting.update(watchers)
+    _pending.update(_waiting)
+    for name in [name for name in _waiting if name in sys.modules]:
+        _call_watcher(name, sys.modules[name])
+    sys.meta_path.insert(0, _Finder())
+
+
+def wait_again(name):
+    """That was another module of that name."""
+    _pending.add(name)
+
+
+class _Finder:
+    """Finds a watched module as the finders behind it do, and has what watches it called each time it has been executed."""
+
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        _call_late()
+        if name not in _waiting:
+            return None
+        for finder in sys.meta_path:
+            if isinstance(finder, _Finder) or not hasattr(finder, "find_spec"):
+                continue
+            spec = finder.find_spec(name, path, target)
+            if spec is not None:
+                _watch_loader(spec.loader)
+                return spec
+        return None
+
+
+def _watch_loader(loader):
+    """The loader itself stays the one that the program gets: it may ask for it without an import, or wrap it. A class
+    that keeps its attributes elsewhere wraps a loader that is watched already."""
+    if (isinstance(loader, type) or type(loader).__setattr__ is not object.__setattr__
+            or "exec_module" in getattr(loader, "__dict__", "exec_module")):
+        return
+    execute = getattr(loader, "exec_module", None)
+    if execute is not None:
+        loader.exec_module = _watching(execute)
+
+
+def _watching(execute):
+    def exec_module(module):
+        name = module.__name__
+        execute(module)
+        _call_watcher(name, module)
+
+    # Python leaves this frame out of the tracebacks of failed imports, as its own.
+    exec_module.__code__ = exec_module.__code__.replace(co_filename="<frozen importlib._bootstrap>")
+    return exec_module
+
+
+def _call_watcher(name, module):
+    if name in _waiting:
+        _pending.discard(name)
+        guarded(_waiting[name])(module)
+
+
+def _call_late():
+    """For modules that were loaded past the finders of Python, or by a loader that cannot be watched."""
+    for name in list(_pending):
+        module = sys.modules.get(name)
+        # A module that is loaded when it is first used is not loaded here.
+        if (type(module).__getattribute__ is type(sys).__getattribute__ and not _is_executing(module)
+                and name in _pending):
+            _call_watcher(name, module)
+
+
+def _is_executing(module):
+    for frame in sys._current_frames().values():
+        while frame is not None:
+            if frame.f_globals is module.__dict__ and frame.f_code.co_name == "<module>":
+                return True
+            frame = frame.f_back
+    return False

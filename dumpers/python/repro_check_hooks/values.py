@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is found inside of values: tensors, numbers, and of a tensor what it is made of, or a part of."""
+
+
+def leaves(name, value):
+    """Tensors and numbers inside of `value`, each with its path."""
+    return inside(name, value, leaf)
+
+
+def leaf(name, value, _depth):
+    if is_tensor(value):
+        return [(name, value)]
+    return [(name, float(value))] if isinstance(value, (bool, int, float)) else None
+
+
+def is_tensor(value):
+    return hasattr(value, "_cdata") and hasattr(value, "is_floating_point")
+
+
+def inside(name, value, leaf, depth=0):
+    """What `leaf` finds in `value`, or in its items where it returns None, each with its path."""
+    found = leaf(name, value, depth)
+    if found is not None:
+        return found
+    if depth > 8:
+        return []
+    if isinstance(value, dict):
+        items = value.items()
+    elif isinstance(value, (list, tuple)):
+        items = enumerate(value)
+    else:
+        return []
+    return [each for key, part in items for each in inside(f"{name}[{key!r}]", part, leaf, depth + 1)]
+
+
+def parts(name, value):
+    """The tensors that a class of tensors keeps its values in, as far as it tells them to compilers."""
+    if not hasattr(type(value), "__tensor_flatten__"):
+        return [(name, value)]
+    return [part for inner in value.__tensor_flatten__()[0] for part in parts(f"{name}.{inner}", getattr(value, inner))]
+
+
+def spec_of(tensor):
+    """How a DTensor lies on its ranks; None of another tensor."""
+    return getattr(tensor, "_spec", None) if hasattr(tensor, "_local_tensor") else None
+
+
+def held_here(name, tensor):
+    """Of a DTensor what this rank holds, its name with the part that it is: `weight@0:1/2` is the second
+    half along dimension 0. Equal names on several ranks are replicas of one another."""
+    spec = spec_of(tensor)
+    if spec is None:
+        return name, tensor
+    place = spec.mesh.get_coordinate()
+    parts = []
+    for axis, placement in enumerate(spec.placements):
+        if placement.is_replicate() or place is None:
+            continue
+        dimension = placement.dim if hasattr(placement, "dim") else "partial"
+        parts.append(f"{dimension}:{place[axis]}/{spec.mesh.size(axis)}")
+    return name + ("@" + ",".join(parts) if parts else ""), tensor._local_tensor
+
+
+def axes_of(tensor):
+    """Along which axes of its mesh a DTensor is in parts: `|dp,tp`."""
+    spec = spec_of(tensor)
+    if spec is None:
+        return ""
+    axes = spec.mesh.mesh_dim_names or range(spec.mesh.ndim)
+    parted = [str(axis) for axis, placement in zip(axes, spec.placements) if not placement.is_replicate()]
+    return "|" + ",".join(parted) if parted else ""
