@@ -17,7 +17,7 @@ PLAN_VARIABLE = "REPRO_CHECK_EXEC"
 
 plan = None  # what to record, and how
 recording = None  # once PyTorch is there
-notes = {}  # by hook of ours that failed, and with what: how often
+notes = {}  # by hook of ours that failed, or name that is missing, and with what: how often
 
 
 class Nothing:
@@ -33,9 +33,23 @@ untold = Nothing  # until torch is there
 
 def note(where, error):
     """That a hook of ours failed: what it would have told is missing."""
-    failure = where, f"{type(error).__name__}: {error}"
-    if failure in notes or len(notes) < 20:
-        notes[failure] = notes.get(failure, 0) + 1
+    from . import torch_names
+
+    lost = torch_names.lost(error)
+    _keep_note(where, f"{type(error).__name__}: {error}" + (f", so {lost}" if lost else ""))
+
+
+def note_missing():
+    """Which names that hooks lean on the program's PyTorch and Python have not got."""
+    from . import torch_names
+
+    for name, lost in torch_names.missing():
+        _keep_note(name, f"this release has no such name, so {lost}")
+
+
+def _keep_note(where, text):
+    if (where, text) in notes or len(notes) < 20:
+        notes[where, text] = notes.get((where, text), 0) + 1
 
 
 def guarded(function):

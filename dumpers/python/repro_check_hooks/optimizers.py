@@ -160,9 +160,9 @@ class Optimizers:
         own, kind = "torch.optim.", type(optimizer)
         if not (kind.__module__.startswith(own) and kind.step.__module__.startswith(own)) or kind.__name__ == "LBFGS":
             return False
-        hooks = [getattr(where, f"{prefix}{when}_hooks", None)
-                 for where, prefix in ((optimizer, "_optimizer_step_"), (module, "_global_optimizer_"))
-                 for when in ("pre", "post")]
+        hooks = [getattr(owner, name, None) for owner, name in (
+            (optimizer, "_optimizer_step_pre_hooks"), (optimizer, "_optimizer_step_post_hooks"),
+            (module, "_global_optimizer_pre_hooks"), (module, "_global_optimizer_post_hooks"))]
         if any(hooks) or any(group.get("differentiable") for group in optimizer.param_groups):
             return False
         plain = (self._recording.torch.Tensor, self._recording.torch.nn.Parameter)

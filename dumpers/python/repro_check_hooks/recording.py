@@ -169,6 +169,7 @@ class Recording:
             guarded(self.optimizers.tell_untrained)()
             for name, text in guarded(seeds.take_facts)() or ():
                 self.probe.repro_check_fact(name.encode(), text.encode(errors="replace"))
+            guarded(hooks.note_missing)()
             guarded(self._tell_end)()
             why = self.unlocked.repro_check_end()
             if why:

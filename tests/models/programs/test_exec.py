@@ -706,6 +706,25 @@ class HowItEnds(Exec):
         self.assertNotIn("repro_check_hooks", result.stderr)
         self.assertEqual(self.tool("verify", "A").code, 0)
 
+    def test_a_name_that_hooks_lean_on_and_is_missing_is_in_the_manifest(self):
+        file = self.program("""
+            import torch
+            del torch.optim.optimizer._global_optimizer_pre_hooks, torch.utils.data.dataloader._BaseDataLoaderIter
+            torch.ones(2).sum()
+            """)
+        self.python("A", file)
+        self.assertEqual([(note["where"], note["error"], note["count"]) for note in self.manifest("A")["notes"]], [
+            ("torch.optim.optimizer._global_optimizer_pre_hooks", "this release has no such name, so a step that runs "
+             "code of the program's may pass for one of PyTorch's own", 1),
+            *(("torch.utils.data.dataloader._BaseDataLoaderIter" + name, "this release has no such name, so " + lost, 1)
+              for name, lost in (
+                  ("", "the batches that a loader hands out are not recorded"),
+                  ("()._dataset", "which samples a batch is made of is not recorded"),
+                  ("()._num_workers", "which samples a batch is made of is not recorded"),
+                  ("()._num_yielded", "how far a loader had gone before a checkpoint is not recorded"),
+                  ("._next_index", "which samples a batch is made of is not recorded")))])
+        self.assertIn("so the batches that a loader hands out are not recorded", self.tool("diff", "A", "A").stdout)
+
     def test_how_it_ends_is_in_the_manifest_and_compared(self):
         self.program("""
             import sys, threading, torch

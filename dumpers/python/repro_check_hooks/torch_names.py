@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The private and undocumented names of PyTorch, Triton, NumPy and Python that the hooks lean on. A release may take
+one away: then the dump has a note, which says what is lost.
+
+NAMES: by module, and by name in it: since which release of PyTorch (of Triton, of NumPy, of Python) it is there, before
+which release it was (empty: it still is), and what is lost without it. `A().b` is an attribute that methods of A give
+to their objects. tests/lint/torch_names.py holds the table against the code, and against each PyTorch at hand.
+
+Imports nothing that the interpreter has not got by itself."""
+import sys
+
+_ITS_PYTHON = {"_json", "_thread", "concurrent", "multiprocessing", "random", "sys", "threading"}
+
+_COMPILED = "what compiled code takes in and gives out is not recorded"
+_COMPILING = "what a compiler runs to compile is recorded as part of the program"
+_GROUPS = "which ranks an exchange is between is not known"
+_HANDED_OUT = "the batches that a loader hands out are not recorded"
+_KERNELS = "kernels of Triton are not recorded"
+_LANES = "what the threads of a pool compute is not told apart"
+_MADE_BY = "what workers do for a batch is not recorded"
+_NUMPY = "draws from NumPy's generators that no operator makes are not seen"
+_OF_STAGES = "passes by which a stage of a pipeline finds out shapes are compared, and differ by chance"
+_ORDER = "which samples a batch is made of is not recorded"
+_PARTS = "tensors that lie on several ranks are not compared"
+_RANDOM = "draws from the module random are not seen"
+_SCALED = "the scale of gradients, and which steps it skips, are not recorded"
+_STEPS = "steps of optimizers are not recorded"
+_TUNING = "kernels that are tried out to tune them are recorded as part of the program"
+_WAYS = "a step that runs code of the program's may pass for one of PyTorch's own"
+
+_EVER = "any", ""
+
+NAMES = {
+    "torch": {
+        "Tensor._cdata": (*_EVER, "values, names of parameters and states are not recorded"),
+        "Tensor.map_": (*_EVER, "what it writes is not seen"),
+        "Tensor.map2_": (*_EVER, "what it writes is not seen"),
+        "UntypedStorage._cdata": (*_EVER, "memory that FSDP gives to a tensor is taken for written by no operator"),
+        "_C.DisableTorchFunction": (*_EVER, "classes of tensors of the program are told of what hooks ask"),
+        "_C._AutoDispatchBelowAutograd": (*_EVER, _KERNELS),
+        "_C._DisableTorchDispatch": (*_EVER, _KERNELS),
+        "_C._dynamo.eval_frame._FrameAction": ("2.7", "", _COMPILING),
+        "_C._dynamo.eval_frame._FrameExecStrategy": ("2.7", "", _COMPILING),
+        "_C._dynamo.eval_frame.set_code_exec_strategy": ("2.7", "", _COMPILING),
+        "_C._dynamo.eval_frame.skip_code": ("2.0", "2.7", _COMPILING),
+        "_C._parse_dispatch_key": ("2.0", "", "operators that take functions fail under a recording"),
+        "_ops._HIGHER_ORDER_OP_DEFAULT_FALLTHROUGH_DISPATCH_KEYS": (
+            "2.1", "", "operators that take functions and are defined later fail under a recording"),
+        "_ops._higher_order_ops": ("2.1", "", "operators that take functions fail under a recording"),
+        "amp.GradScaler()._per_optimizer_states": ("2.3", "", _SCALED),
+        "amp.GradScaler()._scale": ("2.3", "", _SCALED),
+        "cuda.amp.GradScaler()._per_optimizer_states": (*_EVER, _SCALED),
+        "cuda.amp.GradScaler()._scale": (*_EVER, _SCALED),
+        "multiprocessing.reductions.rebuild_tensor": (*_EVER, "memory that comes from another process is not watched"),
+        "nn.Module()._parameters": (*_EVER, "parameters that no optimizer has are not looked for"),
+    },
+    "torch.optim.optimizer": {
+        "Optimizer()._optimizer_step_post_hooks": ("2.0", "", _WAYS),
+        "Optimizer()._optimizer_step_pre_hooks": ("2.0", "", _WAYS),
+        "Optimizer._hook_for_profile": ("any", "2.0", _STEPS),
+        "Optimizer._patch_step_function": ("2.0", "", _STEPS),
+        "_global_optimizer_post_hooks": ("2.0", "", _WAYS),
+        "_global_optimizer_pre_hooks": ("2.0", "", _WAYS),
+    },
+    "torch.utils.data.dataloader": {
+        "_BaseDataLoaderIter": (*_EVER, _HANDED_OUT),
+        "_BaseDataLoaderIter()._dataset": (*_EVER, _ORDER),
+        "_BaseDataLoaderIter()._num_workers": (*_EVER, _ORDER),
+        "_BaseDataLoaderIter()._num_yielded": (*_EVER, "how far a loader had gone before a checkpoint is not recorded"),
+        "_BaseDataLoaderIter._next_index": (*_EVER, _ORDER),
+        "_MultiProcessingDataLoaderIter": (*_EVER, _HANDED_OUT),
+        "_MultiProcessingDataLoaderIter()._in_order": ("2.6", "", _MADE_BY),
+        "_MultiProcessingDataLoaderIter()._rcvd_idx": (*_EVER, _ORDER),
+        "_MultiProcessingDataLoaderIter()._send_idx": (*_EVER, _ORDER),
+        "_MultiProcessingDataLoaderIter()._task_info": (*_EVER, _MADE_BY),
+        "_MultiProcessingDataLoaderIter()._workers": (*_EVER, _MADE_BY),
+        "_MultiProcessingDataLoaderIter._reset": (*_EVER, _MADE_BY),
+        "_MultiProcessingDataLoaderIter._try_get_data": (*_EVER, "batches are compared in the order in which they come"),
+        "_MultiProcessingDataLoaderIter._try_put_index": (*_EVER, _MADE_BY),
+        "_utils.pin_memory._pin_memory_loop": (*_EVER, "pinned batches are compared in the order in which they come"),
+        "_utils.worker._worker_loop": (*_EVER, _MADE_BY),
+    },
+    "torch.distributed.distributed_c10d": {
+        "_new_group_with_tag": ("2.1", "", _GROUPS),
+        "_pg_group_ranks": (*_EVER, _GROUPS),
+        "_pg_names": (*_EVER, _GROUPS),
+        "_world": ("2.0", "", _GROUPS),
+    },
+    "torch.nn.parallel.distributed": {
+        "DistributedDataParallel().parameters_to_ignore": (
+            *_EVER, "parameters that are left alone by it pass for ones that it keeps alike"),
+    },
+    "torch.distributed.fsdp.fully_sharded_data_parallel": {
+        "FullyShardedDataParallel()._fsdp_wrapped_module": (
+            *_EVER, "names of parameters are others when a module is sharded"),
+    },
+    "torch.distributed.tensor._api": {
+        "DTensor()._local_tensor": ("2.5", "", _PARTS),
+        "DTensor()._spec": ("2.5", "", _PARTS),
+    },
+    "torch.distributed.tensor._utils": {
+        "compute_local_shape_and_global_offset": ("2.5", "", "where in the whole a part of a tensor lies is not known"),
+    },
+    "torch.distributed._functional_collectives": {
+        "AsyncCollectiveTensor().elem": ("2.1", "", _PARTS),
+    },
+    "torch.distributed.pipelining.stage": {
+        "PipelineStage._backward_metadata_inference": ("2.13", "", _OF_STAGES),
+        "PipelineStage._forward_metadata_inference": ("2.13", "", _OF_STAGES),
+        "PipelineStage._shape_inference": ("2.5", "2.13", _OF_STAGES),
+        "_PipelineStageBase": ("2.4", "", _OF_STAGES),
+    },
+    "torch._dynamo.callback": {
+        "CompilationCallbackHandler.install_callbacks": ("2.5", "", _COMPILING),
+    },
+    "torch._dynamo.guards": {
+        "CheckFunctionManager": ("2.0", "", "compiled code is compiled anew at each call"),
+    },
+    "torch._dynamo.output_graph": {
+        "OutputGraph.call_user_compiler": ("2.0", "", _COMPILED),
+    },
+    "torch._dynamo.eval_frame": {
+        "OptimizedModule()._orig_mod": ("2.0", "", "names of parameters are others when a module is compiled"),
+    },
+    "torch._inductor.runtime.triton_heuristics": {
+        "CachingAutotuner.benchmark_all_configs": ("2.4", "", _TUNING),
+        "CachingAutotuner.coordinate_descent_tuning": ("2.4", "", _TUNING),
+    },
+    "triton.runtime.jit": {
+        "JITFunction().arg_names": (*_EVER, _KERNELS),
+        "JITFunction().fn": (*_EVER, _KERNELS),
+        "JITFunction.run": (*_EVER, _KERNELS),
+    },
+    "triton.runtime.autotuner": {
+        "Autotuner._bench": (*_EVER, _TUNING),
+    },
+    "numpy.random": {
+        "bit_generator.randbits": (*_EVER, "generators of NumPy that are given no seed are not pinned"),
+        "mtrand._rand": (*_EVER, _NUMPY),
+        "mtrand._rand._bit_generator": (*_EVER, _NUMPY),
+    },
+    "random": {"_inst": (*_EVER, _RANDOM)},
+    "sys": {
+        "_current_frames": (*_EVER, "a module that was loaded in a way of its own may be watched too early"),
+        "_getframe": (*_EVER, "lines of the program are not known"),
+    },
+    "_json": {"make_scanner": (*_EVER, "the plan of a recording is read more slowly")},
+    "_thread": {
+        "_local": (*_EVER, "nothing is recorded"),
+        "start_joinable_thread": ("3.13", "", "what threads compute is not told apart"),
+        "start_new": (*_EVER, "what threads compute is not told apart"),
+    },
+    "threading": {
+        "Thread()._target": (*_EVER, _LANES),
+        "_make_invoke_excepthook": (*_EVER, "an exception that ends a thread is not known"),
+    },
+    "concurrent.futures.thread": {
+        "_WorkItem": (*_EVER, _LANES),
+        "_worker": (*_EVER, _LANES),
+    },
+    "multiprocessing.pool": {
+        "ThreadPool()._quick_put": (*_EVER, _LANES),
+        "ThreadPool._setup_queues": (*_EVER, _LANES),
+        "worker": (*_EVER, _LANES),
+    },
+}
+
+
+def release_of(module):
+    """Of what the module is a part of, as a pair of numbers."""
+    top = module.partition(".")[0]
+    if top in _ITS_PYTHON:
+        return sys.version_info[:2]
+    return _numbers(getattr(sys.modules.get(top), "__version__", ""))
+
+
+def _numbers(release):
+    """`any` is before all others."""
+    parts = release.split(".")[:2]
+    return tuple(map(int, parts)) if len(parts) == 2 and all(part.isdigit() for part in parts) else (0, 0)
+
+
+def is_expected(row, release):
+    """Whether the release should have the name of that row."""
+    since, before, _ = row
+    return _numbers(since) <= release and (not before or release < _numbers(before))
+
+
+def is_there(module, name):
+    """Whether the module has it. Nothing of the module's runs for that."""
+    owner, of_object = module, ""
+    for part in name.split("."):
+        if of_object:
+            return _gives(owner, part)
+        part, of_object, _ = part.partition("()")
+        owner = _held(owner, part)
+        if owner is None:
+            return False
+    return True
+
+
+def _held(owner, name):
+    spaces = owner.__mro__ if isinstance(owner, type) else (owner,)
+    for space in spaces:
+        if name in getattr(space, "__dict__", ()):
+            return space.__dict__[name]
+    return None if isinstance(owner, (type, type(sys))) else getattr(owner, name, None)
+
+
+def _gives(cls, name):
+    """Whether a class, or a method of it, knows an attribute by that name."""
+    for space in cls.__mro__:
+        if name in space.__dict__ or name in space.__dict__.get("__annotations__", ()):
+            return True
+        for function in list(space.__dict__.values()):
+            code = getattr(function, "__code__", None)
+            if code is not None and (name in code.co_names or name in code.co_consts):
+                return True
+    return False
+
+
+def missing():
+    """(name, what is lost) of each name that a module has not got which the program has loaded."""
+    for name, names in NAMES.items():
+        module = sys.modules.get(name)
+        # A module that is loaded when it is first used is not loaded here.
+        if type(module).__getattribute__ is not type(sys).__getattribute__:
+            continue
+        release = release_of(name)
+        for part, row in names.items():
+            if is_expected(row, release) and not is_there(module, part):
+                yield f"{name}.{part}", row[2]
+
+
+def lost(error):
+    """What is lost where a hook failed since a name is missing; empty where it failed for another reason."""
+    named = str(error).split("'") if isinstance(error, (AttributeError, ImportError)) else ()
+    for names in NAMES.values():
+        for name, row in names.items():
+            if name.rpartition(".")[2] in named:
+                return row[2]
+    return ""
