@@ -73,7 +73,7 @@ _MODULES = {
 _LATER = {name: module for module, names in _MODULES.items() for name in names}
 
 
-def __getattr__(name: str) -> object:
+def __getattr__(name: str) -> _typing.Any:
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
@@ -103,4 +103,5 @@ def open(  # noqa: A001 (as gzip and tarfile have it)
     partial: take a recording that was cut short.
     @throws DamagedDump, IncompleteDump, UnknownFormat
     """
-    return __getattr__("Dump")(directory, reference=reference, partial=partial)
+    dump: Dump = __getattr__("Dump")(directory, reference=reference, partial=partial)
+    return dump

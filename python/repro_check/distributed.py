@@ -128,7 +128,9 @@ def _local_client() -> typing.ContextManager[typing.Any]:
             "ranks are spread over workers by dask.distributed, which is not installed",
             "pip install 'repro-check[distributed]', or call the program: repro-check ranks DUMP --ranks 0:512",
         ) from None
-    return Client(processes=False, dashboard_address=":0")
+    make: typing.Any = Client  # which says nothing of its types
+    client: typing.ContextManager[typing.Any] = make(processes=False, dashboard_address=":0")
+    return client
 
 
 def _ended(tool: Path | None, words: list[str]) -> tuple[int, bytes]:

@@ -89,6 +89,6 @@ OPTIONAL_TABLES = frozenset({"slices", "non_finite"})
 LATER_MEMBERS = {"contents": frozenset({"packed"})}
 #: Members that are texts, by table.
 TEXTS = {
-    name: tuple(n for n in rows.names or () if (rows[n].metadata or {}).get("text"))
+    name: tuple(n for n in rows.names or () if "text" in (rows[n].metadata or ()))
     for name, rows in TABLES.items()
 }

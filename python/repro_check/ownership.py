@@ -7,7 +7,7 @@ import stat
 _MOST_LINKS = 40  # as the kernel
 
 
-def refusal(path, beside=None):
+def refusal(path: str, beside: "str | None" = None) -> str:
     """Says why `path` must not be loaded; empty if only this user and root can change it, or it is not there. A
     file or folder must belong to one of them, and others must not be able to write to it, nor to a folder above it;
     folders with the sticky bit pass. A link must lie in a folder that these two alone write to.
@@ -53,7 +53,7 @@ def refusal(path, beside=None):
     return why
 
 
-def _refusal_of(path, found, owners):
+def _refusal_of(path: str, found: os.stat_result, owners: "set[int]") -> str:
     is_folder = stat.S_ISDIR(found.st_mode)
     if not is_folder and not stat.S_ISREG(found.st_mode):
         return f"{path}: is no file"
@@ -65,14 +65,14 @@ def _refusal_of(path, found, owners):
     return f"{path}: {writers} can write to it" if writers else ""
 
 
-def _writers(found, owners):
+def _writers(found: os.stat_result, owners: "set[int]") -> str:
     """Those who can write to it beside its owner; empty if there are none."""
     if found.st_mode & stat.S_IWOTH:
         return "other users"
     return "its group" if found.st_mode & stat.S_IWGRP and _has_others(found.st_gid, owners) else ""
 
 
-def _has_others(group, owners):
+def _has_others(group: int, owners: "set[int]") -> bool:
     """True if a group has members that are none of `owners`, or is not known."""
     import grp
     import pwd
@@ -86,7 +86,7 @@ def _has_others(group, owners):
     return bool(members) or any(user.pw_gid == group and user.pw_uid not in owners for user in users)
 
 
-def _user(number):
+def _user(number: int) -> str:
     try:
         import pwd
 
@@ -95,7 +95,7 @@ def _user(number):
         return f"user {number}"
 
 
-def _unmapped():
+def _unmapped() -> "set[int]":
     """In a user namespace, as of a container without root, the number that all users from outside have: folders of the
     system belong to it there."""
     try:

@@ -154,7 +154,7 @@ def _generators() -> list[object]:
     import torch
 
     numpy = sys.modules.get("numpy.random")
-    known = [random._inst, torch.default_generator, *torch.cuda.default_generators]  # type: ignore[attr-defined]
+    known = [random._inst, torch.default_generator, *torch.cuda.default_generators]
     return [*known, numpy.mtrand._rand] if numpy else known
 
 
@@ -181,8 +181,8 @@ def compare(
         call goes on from the one before.
     directory: where the dumps are kept, as run-1, run-2, ...; without it they are removed.
     seed: as for `record`, before every call; the generators are put back at the end.
-    policy, ulp, rtol, atol: what counts as equal, as `repro-check diff` has it: bitwise where none is given, `ulp` where
-        ulp is, `tolerance` where rtol and atol are.
+    policy, ulp, rtol, atol: what counts as equal, as `repro-check diff` has it: bitwise where none is given, `ulp`
+        where ulp is, `tolerance` where rtol and atol are.
     flags: further ones of `repro-check diff`.
     @throws ToolError where nothing could be judged: nothing else is ever a pass
     """

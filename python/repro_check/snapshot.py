@@ -10,7 +10,7 @@ import sys
 import types
 import typing
 
-_Restore = typing.Callable[[], None]
+_Restore = typing.Callable[[], object]
 
 # What an object keeps of these is no state: a module of Python, a class, a function.
 _NO_STATE = (types.ModuleType, type, types.FunctionType, types.BuiltinFunctionType, types.MethodType)
@@ -147,6 +147,6 @@ def _same_memory(tensor: typing.Any, memory: typing.Any) -> bool:
     if tensor.layout != memory.layout:
         return False
     try:
-        return tensor.stride() == memory.stride() and tensor.data_ptr() == memory.data_ptr()
+        return bool(tensor.stride() == memory.stride() and tensor.data_ptr() == memory.data_ptr())
     except RuntimeError:  # of a layout or a class without memory of its own
         return True

@@ -29,9 +29,9 @@ def find_tool(argument: str | os.PathLike[str] | None = None) -> str:
                 raise ToolError(f"{source}{os.fspath(name)}: is not a program")
             return found
     checkout = _checkout()
-    found = checkout and shutil.which(checkout / "build" / "release" / "bin" / "repro-check")
+    found = None if checkout is None else shutil.which(checkout / "build" / "release" / "bin" / "repro-check")
     # Long after the installation others may make a folder in the place of one that is gone.
-    why = found and refusal(found, __file__)
+    why = refusal(found, __file__) if found else ""
     if why:
         raise ToolError(f"{why}, so {found} is not run", "name it: pytest --repro-check PATH, or REPRO_CHECK=PATH")
     found = found or _of_the_wheel() or _in_path()

@@ -10,6 +10,7 @@ import typing
 from . import layout
 from .errors import InvalidRecord
 
+
 @dataclasses.dataclass(frozen=True)
 class TensorSlot:
     """Stands for one of the operator's tensors: `operator.tensors[index]`."""

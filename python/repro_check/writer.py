@@ -245,7 +245,7 @@ class DumpWriter:
         self._level = level
         self._browse = browse
         self._device = device
-        self._head = dict(
+        self._head = dict(  # noqa: C408 (as a literal it is longer)
             tool_version=tool_version,
             run_name=run_name or os.path.basename(os.path.abspath(self.directory)),
             created=datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -257,7 +257,9 @@ class DumpWriter:
             settings=[{"name": n, "found": str(v), "used": str(v)} for n, v in (settings or {}).items()],
             environment=[{"name": n, "value": str(v)} for n, v in (environment or {}).items()],
         )
-        self._trace_head = dict(level=level, depth=depth, stored_bytes=0, drawing_operators=0)
+        self._trace_head: dict[str, typing.Any] = {
+            "level": level, "depth": depth, "stored_bytes": 0, "drawing_operators": 0
+        }
         self._returned = 0
         self._named: list[dict[str, typing.Any]] = []
         self._index = IndexWriter()
