@@ -7,8 +7,12 @@ import os
 
 from . import calls, hooks, imports, ownership
 
+TYPE_CHECKING = False  # the module typing is not loaded into programs
+if TYPE_CHECKING:
+    from typing import Any, Callable, Dict, Optional
 
-def start():
+
+def start() -> None:
     """Called at the start of every Python process below `exec`."""
     path = os.environ.get(hooks.PLAN_VARIABLE)
     if not path or hooks.plan is not None:
@@ -28,12 +32,12 @@ def start():
     _wait_for_modules(seeds.watched())
 
 
-def _end():
+def _end() -> None:
     if hooks.recording is not None:
         hooks.recording.end()
 
 
-def _from_json(text):
+def _from_json(text: str) -> "Any":
     """The module `json` costs as much as all else here, and the program may have another one of that name: this is the
     part of it that is built in."""
     try:
@@ -44,13 +48,15 @@ def _from_json(text):
         return json.loads(text)
 
     class Rules:
-        strict, memo, parse_float, parse_int, parse_constant = True, {}, float, int, float
+        strict, parse_float, parse_int, parse_constant = True, float, int, float
+        memo: "Dict[str, str]" = {}
         object_hook = object_pairs_hook = array_hook = None
 
-    return make_scanner(Rules)(text, 0)[0]
+    rules: Any = Rules
+    return make_scanner(rules)(text, 0)[0]
 
 
-def begin_here(settings):
+def begin_here(settings: "Dict[str, Any]") -> "Any":
     """For a process that records a part of itself: the recording, whose end() ends it."""
     if os.environ.get(hooks.PLAN_VARIABLE) or (hooks.recording is not None and not hooks.recording.ended):
         raise RuntimeError("this process is being recorded already")
@@ -71,7 +77,7 @@ def begin_here(settings):
     return hooks.recording
 
 
-def _wait_for_modules(more=None):
+def _wait_for_modules(more: "Optional[Dict[str, Callable[[Any], Any]]]" = None) -> None:
     imports.wait({"torch": _on_torch, **{name: _late(*place) for name, place in _WATCHED.items()}, **(more or {})})
 
 
@@ -100,12 +106,12 @@ _WATCHED = {
 }
 
 
-def _late(room, function):
+def _late(room: str, function: str) -> "Callable[[Any], Any]":
     """That function, whose file is read when it is called."""
     return lambda module: getattr(__import__(f"{__package__}.{room}", fromlist=[function]), function)(module)
 
 
-def _on_torch(torch):
+def _on_torch(torch: "Any") -> None:
     if not hasattr(torch, "__version__"):  # another module of that name
         imports.wait_again("torch")
         return

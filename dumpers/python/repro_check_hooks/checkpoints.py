@@ -53,9 +53,8 @@ class _Generators:
             return generator.get_state()
         if isinstance(generator, random.Random):
             return generator.getstate()
-        if numpy and isinstance(generator, getattr(numpy, "Generator", ())):
-            return generator.bit_generator.state
-        return None
+        is_newer = numpy and isinstance(generator, getattr(numpy, "Generator", ()))
+        return generator.bit_generator.state if is_newer else None
 
     def add_of(self, loader):
         sampler = getattr(loader, "sampler", None)

@@ -6,6 +6,10 @@ from . import hooks
 from .hooks import Excluded, Instead, guarded, unseen, watch, within
 from .values import leaves
 
+TYPE_CHECKING = False  # the module typing is not loaded into programs
+if TYPE_CHECKING:
+    from typing import Any
+
 
 def on_compiler(module):
     """What a compiler runs to compile is none of the program's computation."""
@@ -26,7 +30,8 @@ def _skip_hooks():
     """Has no hook compiled where compiled code calls one, nor what it calls."""
     import torch
 
-    frames, code = torch._C._dynamo.eval_frame, guarded(_skip_hooks).__code__
+    frames: Any = torch._C._dynamo.eval_frame
+    code = guarded(_skip_hooks).__code__
     if hasattr(frames, "set_code_exec_strategy"):
         skip = frames._FrameAction.SKIP
         frames.set_code_exec_strategy(code, frames._FrameExecStrategy(skip, skip))

@@ -67,8 +67,8 @@ def _uncaught():
     without its traceback, or with one that began in the middle of the program."""
     error = getattr(sys, "last_value", None)
     trace = getattr(error, "__traceback__", None)
-    is_printed = trace is not None and trace is getattr(sys, "last_traceback", None)
-    return error if is_printed and trace.tb_frame.f_back is None else None
+    is_printed = trace is getattr(sys, "last_traceback", None)
+    return error if is_printed and trace is not None and trace.tb_frame.f_back is None else None
 
 
 def _described(error):

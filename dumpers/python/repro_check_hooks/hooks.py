@@ -13,33 +13,44 @@ if "t" in getattr(sys, "abiflags", ""):
 
 from . import calls
 
+TYPE_CHECKING = False  # the module typing is not loaded into programs
+if TYPE_CHECKING:
+    from typing import Any, Callable, ContextManager, Dict, List, Optional, Tuple, Type
+
+    Hook = Callable[..., Any]
+
 PLAN_VARIABLE = "REPRO_CHECK_EXEC"
 
-plan = None  # what to record, and how
-recording = None  # once PyTorch is there
-notes = {}  # by hook of ours that failed, or name that is missing, and with what: how often
+plan: "Any" = None  # what to record, and how
+recording: "Any" = None  # once PyTorch is there
+# By hook of ours that failed, or name that is missing, and with what: how often.
+notes: "Dict[Tuple[str, str], int]" = {}
 
 
 class Nothing:
-    def __enter__(self):
+    def __enter__(self) -> None:
         pass
 
-    def __exit__(self, *_error):
+    def __exit__(self, *_error: object) -> None:
         pass
 
 
-untold = Nothing  # until torch is there
+untold: "Type[ContextManager[None]]" = Nothing  # until torch is there
 
 
-def note(where, error):
+def note(where: str, error: Exception) -> None:
     """That a hook of ours failed: what it would have told is missing."""
-    from . import torch_names
+    text = f"{type(error).__name__}: {error}"
+    try:
+        from . import torch_names
 
-    lost = torch_names.lost(error)
-    _keep_note(where, f"{type(error).__name__}: {error}" + (f", so {lost}" if lost else ""))
+        lost = torch_names.lost(error)
+    except Exception:  # as when Python ends
+        lost = ""
+    _keep_note(where, f"{text}, so {lost}" if lost else text)
 
 
-def note_missing():
+def note_missing() -> None:
     """Which names that hooks lean on the program's PyTorch and Python have not got."""
     from . import torch_names
 
@@ -47,16 +58,16 @@ def note_missing():
         _keep_note(name, f"this release has no such name, so {lost}")
 
 
-def _keep_note(where, text):
+def _keep_note(where: str, text: str) -> None:
     if (where, text) in notes or len(notes) < 20:
         notes[where, text] = notes.get((where, text), 0) + 1
 
 
-def guarded(function):
+def guarded(function: "Callable[..., Any]") -> "Callable[..., Any]":
     """`function`, whose failure becomes a note. What it asks of tensors no `__torch_function__` of the program's
     is told of, and the program's signal handlers wait until it is through."""
 
-    def call(*args, **kwargs):
+    def call(*args: object, **kwargs: object) -> "Any":
         calls.hold()
         try:
             with untold():
@@ -69,48 +80,51 @@ def guarded(function):
         finally:
             calls.release()
 
-    call._torchdynamo_disable = True  # no compiler looks into it, nor says that it cannot
+    # No compiler looks into it, nor says that it cannot.
+    call._torchdynamo_disable = True  # type: ignore[attr-defined]
     return call
 
 
 _FOLDER = os.path.dirname(os.path.dirname(__file__)) + "/"
 
 
-def _is_of_program(error):
+def _is_of_program(error: Exception) -> bool:
     """Whether another thread has had it raised in this one: it comes out of a line of ours, and is of a class that no
     line of ours raises."""
-    trace = error.__traceback__
+    trace: Any = error.__traceback__
     while trace.tb_next is not None:
         trace = trace.tb_next
     raises = type(error).__module__.partition(".")[0]
-    return trace.tb_frame.f_code.co_filename.startswith(_FOLDER) and raises not in ("builtins", "torch", "ctypes")
+    is_own: bool = trace.tb_frame.f_code.co_filename.startswith(_FOLDER)
+    return is_own and raises not in ("builtins", "torch", "ctypes")
 
 
-def calling_frame():
+def calling_frame() -> "Any":
     """Of the program, or of a library that it calls: the innermost that is none of ours."""
-    frame = sys._getframe(1)
+    frame: Any = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(_FOLDER):
         frame = frame.f_back
     return frame
 
 
-compiling = bool  # which says no, until PyTorch's own is in its place
+compiling: "Callable[[], bool]" = bool  # which says no, until PyTorch's own is in its place
 
 
-def attached():
+def attached() -> "Any":
     """The recording; None before PyTorch is there, which may import what is watched itself, and in a worker."""
     return recording if recording is not None and recording.attached else None
 
 
-class Instead(tuple):
+class Instead(tuple):  # type: ignore[type-arg]
     """What a hook puts in the place of something: before a call `(args, kwargs, token)`, behind it `(result,)`."""
 
 
 calls.given_by(Instead)
-watched = []  # each function of the program that is watched: its owner, and its name there
+watched: "List[Tuple[Any, str]]" = []  # each function of the program that is watched: its owner, and its name there
 
 
-def watch(owner, name, before=None, after=None, leave=None):
+def watch(owner: "Any", name: str, before: "Optional[Hook]" = None, after: "Optional[Hook]" = None,
+          leave: "Optional[Hook]" = None) -> None:
     """Has hooks told of calls of a function of a module or a class, which stays the object that it is: see watch() of
     calls.c. Of a method that is bound to an object, its calls for that one."""
     function = getattr(owner, name)
@@ -126,45 +140,47 @@ def watch(owner, name, before=None, after=None, leave=None):
     watched.append((owner, name))
 
 
-def _name_of(function):
-    return function.__qualname__
+def _name_of(function: "Any") -> str:
+    return str(function.__qualname__)
 
 
-def _for(bound, before, after):
+def _for(bound: object, before: "Optional[Hook]", after: "Optional[Hook]") -> "Tuple[Hook, Optional[Hook]]":
     """Hooks that are told of calls with `bound` alone."""
 
-    def begin(given, *args, **kwargs):
+    def begin(given: object, *args: object, **kwargs: object) -> object:
         if given is bound:
             return before(given, *args, **kwargs) if before else True
+        return None
 
-    def end(token, result, *args, **kwargs):
-        return after(token, result, *args, **kwargs)
+    def end(token: object, result: object, *args: object, **kwargs: object) -> object:
+        return after(token, result, *args, **kwargs) if after else None
 
     return begin, after and end
 
 
-def tell(owner, name, after=None, before=None):
+def tell(owner: "Any", name: str, after: "Optional[Hook]" = None, before: "Optional[Hook]" = None) -> None:
     """Has the recording told of calls of a function: `before` is given what it is given, `after` what it returned as
     well. No compiler knows of that."""
     before, after = before and guarded(before), after and guarded(after)
 
-    def begin(*args, **kwargs):
+    def begin(*args: object, **kwargs: object) -> object:
         if compiling() or attached() is None:
             return None
         if before:
             before(*args, **kwargs)
         return True
 
-    def end(_token, result, *args, **kwargs):
-        after(result, *args, **kwargs)
+    def end(_token: object, result: object, *args: object, **kwargs: object) -> None:
+        if after:
+            after(result, *args, **kwargs)
 
     watch(owner, name, begin, after and end)
 
 
-def unread(owner, name, unless=None):
+def unread(owner: "Any", name: str, unless: "Optional[Hook]" = None) -> None:
     """Has operators of a function recorded without contents, of calls for which `unless` does not hold."""
 
-    def begin(*args, **_kwargs):
+    def begin(*args: object, **_kwargs: object) -> object:
         if attached() is None or (unless is not None and unless(*args)):
             return None
         recording.probe.repro_check_unread(1)
@@ -172,29 +188,29 @@ def unread(owner, name, unless=None):
         before, thread.unread = recording.is_unread(), True
         return (before,)
 
-    def leave(token, _error):
+    def leave(token: "Any", _error: object) -> None:
         recording.thread.unread = token[0]
         recording.probe.repro_check_unread(0)
 
     watch(owner, name, begin, None, leave)
 
 
-def within(owner, name, make):
+def within(owner: "Any", name: str, make: "Hook") -> None:
     """Has calls of a function made inside of the context that `make` returns for what it is given; None = of none."""
 
-    def begin(*args, **kwargs):
+    def begin(*args: object, **kwargs: object) -> object:
         context = make(*args, **kwargs)
         if context is not None:
             context.__enter__()
         return context
 
-    def leave(context, _error):
+    def leave(context: "Any", _error: object) -> None:
         context.__exit__()
 
     watch(owner, name, begin, None, leave)
 
 
-def unseen():
+def unseen() -> "Excluded":
     """While it is entered, operators of the calling thread are not recorded."""
     return Excluded(True)
 
@@ -202,20 +218,20 @@ def unseen():
 class Excluded:
     """While it is entered, the engine's key is excluded on the calling thread, or is not."""
 
-    def __init__(self, excluded):
+    def __init__(self, excluded: bool) -> None:
         self._probe = None if recording is None else recording.probe
         self._excluded = excluded
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         if self._probe is not None:
             self._before = self._probe.repro_check_exclude(int(self._excluded))
 
-    def __exit__(self, *_error):
+    def __exit__(self, *_error: object) -> None:
         if self._probe is not None:
             self._probe.repro_check_exclude(self._before)
 
 
-def tell_failure(why):
+def tell_failure(why: "Optional[bytes]") -> None:
     """What a function of the probe returned, if it failed."""
     if why:
         raise RuntimeError(why.decode(errors="replace"))

@@ -4,11 +4,17 @@ import sys
 
 from .hooks import guarded
 
-_waiting = {}  # by name of a module: what watches it
-_pending = set()  # names of those that were not called yet
+TYPE_CHECKING = False  # the module typing is not loaded into programs
+if TYPE_CHECKING:
+    from typing import Any, Callable, Dict, Mapping, Set
+
+    Watcher = Callable[[Any], Any]
+
+_waiting: "Dict[str, Watcher]" = {}  # by name of a module: what watches it
+_pending: "Set[str]" = set()  # names of those that were not called yet
 
 
-def wait(watchers):
+def wait(watchers: "Mapping[str, Watcher]") -> None:
     """Has each of the functions called with its module, now where that is there already.
 
     watchers: by name of the module."""
@@ -19,16 +25,17 @@ def wait(watchers):
     sys.meta_path.insert(0, _Finder())
 
 
-def wait_again(name):
+def wait_again(name: str) -> None:
     """That was another module of that name."""
     _pending.add(name)
 
 
 class _Finder:
-    """Finds a watched module as the finders behind it do, and has what watches it called each time it has been executed."""
+    """Finds a watched module as the finders behind it do, and has what watches it called each time it has been
+    executed."""
 
     @staticmethod
-    def find_spec(name, path=None, target=None):
+    def find_spec(name: str, path: "Any" = None, target: "Any" = None) -> "Any":
         _call_late()
         if name not in _waiting:
             return None
@@ -42,10 +49,11 @@ class _Finder:
         return None
 
 
-def _watch_loader(loader):
+def _watch_loader(loader: "Any") -> None:
     """The loader itself stays the one that the program gets: it may ask for it without an import, or wrap it. A class
     that keeps its attributes elsewhere wraps a loader that is watched already."""
-    if (isinstance(loader, type) or type(loader).__setattr__ is not object.__setattr__
+    kind: Any = type(loader)
+    if (isinstance(loader, type) or kind.__setattr__ is not object.__setattr__
             or "exec_module" in getattr(loader, "__dict__", "exec_module")):
         return
     execute = getattr(loader, "exec_module", None)
@@ -53,8 +61,8 @@ def _watch_loader(loader):
         loader.exec_module = _watching(execute)
 
 
-def _watching(execute):
-    def exec_module(module):
+def _watching(execute: "Watcher") -> "Watcher":
+    def exec_module(module: "Any") -> None:
         name = module.__name__
         execute(module)
         _call_watcher(name, module)
@@ -64,24 +72,26 @@ def _watching(execute):
     return exec_module
 
 
-def _call_watcher(name, module):
+def _call_watcher(name: str, module: "Any") -> None:
     if name in _waiting:
         _pending.discard(name)
         guarded(_waiting[name])(module)
 
 
-def _call_late():
+def _call_late() -> None:
     """For modules that were loaded past the finders of Python, or by a loader that cannot be watched."""
     for name in list(_pending):
-        module = sys.modules.get(name)
+        module: Any = sys.modules.get(name)
         # A module that is loaded when it is first used is not loaded here.
-        if (type(module).__getattribute__ is type(sys).__getattribute__ and not _is_executing(module)
+        kind: Any = type(module)
+        if (kind.__getattribute__ is type(sys).__getattribute__ and not _is_executing(module)
                 and name in _pending):
             _call_watcher(name, module)
 
 
-def _is_executing(module):
-    for frame in sys._current_frames().values():
+def _is_executing(module: "Any") -> bool:
+    for innermost in sys._current_frames().values():
+        frame: Any = innermost
         while frame is not None:
             if frame.f_globals is module.__dict__ and frame.f_code.co_name == "<module>":
                 return True

@@ -16,6 +16,12 @@ if __package__:
 else:  # run as a program: what lies beside it is what it finds first
     from ownership import refusal
 
+TYPE_CHECKING = False  # the module typing is not loaded into programs
+if TYPE_CHECKING:
+    from typing import IO, Any, Dict, Iterable, List, Optional, Sequence, Tuple
+
+    Job = Tuple[List[str], str, str]  # a command, what it makes, where that is kept
+
 # What the sources and our own library need.
 _OLDEST_GCC, _OLDEST_CLANG = 11, 16
 # What one compiler takes of memory.
@@ -33,7 +39,7 @@ _PROBE_LIBRARIES = ["librepro_check_probe_plan.a", "librepro_check_journal.a", "
 class Refused(Exception):
     """It cannot be had; the text says why, `mend` what to do."""
 
-    def __init__(self, text, mend):
+    def __init__(self, text: str, mend: str) -> None:
         super().__init__(f"{text}; {mend}")
         self.text, self.mend = text, mend
 
@@ -48,7 +54,7 @@ class Torch:
     folder: that of the Python module, or what a LibTorch without Python is installed in.
     libraries: where they are."""
 
-    def __init__(self, version, folder, libraries=None):
+    def __init__(self, version: str, folder: str, libraries: "Optional[str]" = None) -> None:
         self.version = version
         self.folder = folder
         self.library = os.path.join(libraries or os.path.join(folder, "lib"), "libc10.so")
@@ -57,10 +63,10 @@ class Torch:
                           "take one of pip, conda or the distribution")
 
     @property
-    def release(self):
+    def release(self) -> str:
         return ".".join(self.version.split(".")[:2])
 
-    def has_old_abi(self):
+    def has_old_abi(self) -> bool:
         """Whether its strings are those of GCC 4, which those of our library are not."""
         with open(self.library, "rb") as file:
             contents = file.read()
@@ -71,28 +77,28 @@ class Torch:
             found = contents.find(b"St7__cxx11", found + 1)
         return True
 
-    def headers(self, product):
+    def headers(self, product: str) -> "List[str]":
         place = os.path.join(self.folder, "include")
         if not os.path.exists(os.path.join(place, "ATen", "ATen.h")):
-            raise Refused(f"there is no {product} for PyTorch {self.version}, and it has no headers in {place} to build "
-                          "one against", "install them (Debian: libtorch-dev), or a PyTorch that brings them")
+            raise Refused(f"there is no {product} for PyTorch {self.version}, and it has no headers in {place} to "
+                          "build one against", "install them (Debian: libtorch-dev), or a PyTorch that brings them")
         # The system's own folder is searched anyway, and works only where it stands in that order.
         return [folder for folder in (place, os.path.join(place, "torch", "csrc", "api", "include"))
                 if folder != "/usr/include"]
 
-    def libraries(self):
+    def libraries(self) -> "List[str]":
         """As the linker takes them. Debian has only one of the first two beside the module."""
         place = os.path.dirname(os.path.realpath(self.library))
         names = sorted(os.listdir(place))
-        found = [next((name for name in names if name.startswith(start)), None)
+        found = [next((name for name in names if name.startswith(start)), "")
                  for start in ("libtorch_cpu.so", "libtorch.so")]
-        if None in found:
+        if not all(found):
             raise Refused(f"PyTorch {self.version} has no libtorch_cpu.so in {place}, so nothing fits it",
                           "take one of pip, conda or the distribution")
         return [*(os.path.join(place, name) for name in found), self.library]
 
 
-def find_torch():
+def find_torch() -> "Optional[Torch]":
     """The one that the interpreter would import; none where there is none, or where it does not tell its version."""
     for finder in sys.meta_path:
         spec = finder.find_spec("torch", None) if hasattr(finder, "find_spec") else None
@@ -106,7 +112,7 @@ def find_torch():
     return None
 
 
-def torch_of(library):
+def torch_of(library: str) -> Torch:
     """The one that a libtorch_cpu.so belongs to."""
     place = os.path.realpath(os.path.dirname(library))  # /lib is a link to /usr/lib
     folder = os.path.dirname(place)
@@ -115,7 +121,7 @@ def torch_of(library):
     version = _after(os.path.join(folder, "version.py"), "__version__ =")
     for header in ("headeronly/version.h", "csrc/api/include/torch/version.h"):
         file = os.path.join(folder, "include", "torch", header)
-        parts = [_after(file, f"#define TORCH_VERSION_{part} ") for part in ("MAJOR", "MINOR", "PATCH")]
+        parts = [_after(file, f"#define TORCH_VERSION_{part} ") or "" for part in ("MAJOR", "MINOR", "PATCH")]
         version = version or (".".join(parts) if all(parts) else None)
     if not version:
         raise Refused(f"nothing tells which PyTorch {library} is of, so nothing fits it",
@@ -123,7 +129,7 @@ def torch_of(library):
     return Torch(version, folder, place)
 
 
-def _after(file, key):
+def _after(file: str, key: str) -> "Optional[str]":
     """What a line of the file says after `key`; of several the first."""
     try:
         with open(file, encoding="utf-8") as lines:
@@ -133,7 +139,7 @@ def _after(file, key):
     return found[0] if found else None
 
 
-def probe_for(torch, libexec, private):
+def probe_for(torch: Torch, libexec: str, private: str) -> str:
     """The file, which is built where it is not there yet.
 
     libexec: where installed probes are, and the kit.
@@ -147,7 +153,7 @@ def probe_for(torch, libexec, private):
     return _Build("probe", "probe.so", torch, libexec).file(private)
 
 
-def recorder_for(torch, libexec, private, may_build=True):
+def recorder_for(torch: Torch, libexec: str, private: str, may_build: bool = True) -> str:
     """The same of a recorder; an empty name where it would have to be built and may not."""
     import hashlib
 
@@ -158,7 +164,7 @@ def recorder_for(torch, libexec, private, may_build=True):
     return build.file(private) if may_build or build.is_kept() else ""
 
 
-def cache_folder():
+def cache_folder() -> str:
     """Of the user."""
     given = os.environ.get("XDG_CACHE_HOME", "")
     return os.path.join(given if os.path.isabs(given) else os.path.expanduser("~/.cache"), "repro-check")
@@ -170,7 +176,7 @@ class _Build:
 
     place: of the product, there or not, in the folder that was chosen."""
 
-    def __init__(self, product, name, torch, libexec):
+    def __init__(self, product: str, name: str, torch: Torch, libexec: str) -> None:
         self.product, self.torch = product, torch
         self._kit = os.path.abspath(os.path.join(libexec, "kit"))
         if torch.has_old_abi():
@@ -180,17 +186,18 @@ class _Build:
             with open(os.path.join(self._kit, "id"), encoding="utf-8") as file:
                 self._id = file.read().strip()
         except OSError:
-            raise Refused(f"there is no {product} for PyTorch {torch.version} in {libexec}, and nothing to build one of",
+            raise Refused(f"there is no {product} for PyTorch {torch.version} in {libexec}, and nothing to build "
+                          "one of",
                           "install repro-check again") from None
         self._name, self._folder_name = name, f"{torch.version}-cxx11-{self._id}".replace("/", "_")
         self._choose(cache_folder())
 
-    def _choose(self, parent):
+    def _choose(self, parent: str) -> None:
         self._folder = os.path.join(parent, self._folder_name)
         self._log = os.path.join(self._folder, self.product + ".log")
         self.place = os.path.join(self._folder, self._name)
 
-    def _refusal(self):
+    def _refusal(self) -> str:
         """Says why nothing of the folder may be used, nor written there; empty if it may."""
         try:
             names = os.listdir(self._folder)
@@ -198,10 +205,10 @@ class _Build:
             names = []
         return next(filter(None, (refusal(os.path.join(self._folder, name)) for name in ["", *names])), "")
 
-    def is_kept(self):
+    def is_kept(self) -> bool:
         return os.path.exists(self.place) and not self._refusal()
 
-    def file(self, private):
+    def file(self, private: str) -> str:
         why = self._refusal()
         if why:
             if not private:
@@ -228,7 +235,7 @@ class _Build:
                           f"{error.strerror}", "point XDG_CACHE_HOME at a folder that can be written") from None
         return self.place
 
-    def _make(self, lock, compiler, headers, libraries):
+    def _make(self, lock: "_Lock", compiler: "List[str]", headers: "List[str]", libraries: "List[str]") -> None:
         import hashlib
         import shutil
         import tempfile
@@ -253,7 +260,7 @@ class _Build:
         finally:
             shutil.rmtree(work, ignore_errors=True)
 
-    def _compiling(self, unit, place, compiler, headers, work):
+    def _compiling(self, unit: str, place: str, compiler: "List[str]", headers: "List[str]", work: str) -> "Job":
         """(command, what it makes, where that is kept)"""
         level, folders = _UNITS[unit]
         source, made = os.path.join(work, unit + ".cpp"), os.path.join(work, unit + ".o")
@@ -266,7 +273,7 @@ class _Build:
         return ([*compiler, level, f'-DREPRO_CHECK_VERSION="{version}"', f"-I{self._kit}",
                  *(flag for folder in headers for flag in ("-isystem", folder)), "-c", source, "-o", made], made, place)
 
-    def _linking(self, objects, compiler, libraries, work):
+    def _linking(self, objects: "Iterable[str]", compiler: "List[str]", libraries: "List[str]", work: str) -> "Job":
         made = os.path.join(work, "made")
         ours = os.path.join(self._kit, "lib")
         cpu, whole, c10 = libraries
@@ -285,15 +292,18 @@ class _Build:
             # No symbol is in `whole`: it is what brings a GPU's operators in.
             what = [*objects, *archives, *shared, "-Wl,--no-as-needed", whole, "-Wl,--as-needed", cpu, c10,
                     "-Wl,--gc-sections", "-Xlinker", "-rpath", "-Xlinker", os.path.dirname(os.path.realpath(c10))]
-        return ([*compiler, *what, "-ldl", "-Wl,-z,now", "-Wl,--exclude-libs,ALL", "-Wl,-s", "-o", made], made, self.place)
+        return ([*compiler, *what, "-ldl", "-Wl,-z,now", "-Wl,--exclude-libs,ALL", "-Wl,-s", "-o", made], made,
+                self.place)
 
-    def _run(self, commands, output, progress):
+    def _run(self, commands: "Sequence[Job]", output: "IO[str]", progress: "_Progress") -> None:
         """As many at once as there are processors and memory for. Keeps what was made, whole or not at all."""
         import shlex
         import subprocess
         import time
 
-        waiting, running, failed = list(commands), [], []
+        waiting = list(commands)
+        running: List[Any] = []
+        failed: List[Tuple[str, int]] = []
         try:
             while (waiting and not failed) or running:
                 while waiting and not failed and len(running) < _at_once():
@@ -325,7 +335,7 @@ class _Build:
                           f"what it said is in {self._log}")
 
 
-def _make_folder(folder):
+def _make_folder(folder: str) -> None:
     """With those above it. Whatever the umask, its owner alone can write to it."""
     if not os.path.isdir(folder):
         _make_folder(os.path.dirname(folder))
@@ -335,11 +345,11 @@ def _make_folder(folder):
             pass
 
 
-def _owned(path, flags):
+def _owned(path: str, flags: int) -> int:
     return os.open(path, flags, 0o644)
 
 
-def _at_once():
+def _at_once() -> int:
     """How many compilers."""
     processors = len(os.sched_getaffinity(0))
     try:
@@ -354,30 +364,31 @@ class _Lock:
     """Held by one process at a time; goes with the process. Where files cannot be locked nobody is kept out, which
     costs time alone."""
 
-    def __init__(self, path, torch):
+    def __init__(self, path: str, torch: Torch) -> None:
         self._file = open(path, "w", encoding="utf-8", opener=_owned)
         self._torch = torch
         self.held = False
 
-    def __enter__(self):
+    def __enter__(self) -> "_Lock":
         import fcntl
 
         try:
             try:
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                _say(f"repro-check: another process is building for PyTorch {self._torch.version}, which is waited for\n")
+                _say(f"repro-check: another process is building for PyTorch {self._torch.version}, which is waited "
+                     "for\n")
                 fcntl.flock(self._file, fcntl.LOCK_EX)
             self.held = True
         except OSError:
             pass
         return self
 
-    def __exit__(self, *_error):
+    def __exit__(self, *_error: object) -> None:
         self._file.close()
 
 
-def _compiler(torch, product):
+def _compiler(torch: Torch, product: str) -> "List[str]":
     """Its words, with the flags that it takes."""
     import shlex
     import shutil
@@ -386,22 +397,23 @@ def _compiler(torch, product):
     names = [words] if words else [["c++"], ["g++"], ["clang++"]]
     found = next((name for name in names if shutil.which(name[0])), None)
     if found is None:
-        raise Refused(f"there is no {product} for PyTorch {torch.version}, and no C++ compiler to build one: looked for "
-                      + ", ".join(name[0] for name in names), "install g++, or name a compiler in CXX")
+        raise Refused(f"there is no {product} for PyTorch {torch.version}, and no C++ compiler to build one: looked "
+                      "for " + ", ".join(name[0] for name in names), "install g++, or name a compiler in CXX")
     macros = _macros(found)
     clang, gcc = macros.get("__clang_major__"), macros.get("__GNUC__")
     kind, major, oldest = ("Clang", clang, _OLDEST_CLANG) if clang else ("GCC", gcc, _OLDEST_GCC)
     if not major or int(major) < oldest:
         what = f"{kind} {major}" if major else "no compiler of C++20 that answers"
-        raise Refused(f"there is no {product} for PyTorch {torch.version}, and {' '.join(found)} cannot build one: it is "
-                      + what, f"install GCC {_OLDEST_GCC} or Clang {_OLDEST_CLANG}, or newer, or name one in CXX")
+        raise Refused(f"there is no {product} for PyTorch {torch.version}, and {' '.join(found)} cannot build one: "
+                      f"it is {what}",
+                      f"install GCC {_OLDEST_GCC} or Clang {_OLDEST_CLANG}, or newer, or name one in CXX")
     flags = ["-std=c++20", "-DNDEBUG", "-fPIC", "-pthread", "-w", "-fvisibility=hidden",
              "-fvisibility-inlines-hidden", "-ffp-contract=off", "-DFMT_HEADER_ONLY=1", "-D_GLIBCXX_USE_CXX11_ABI=1"]
     # Clang's OpenMP is another one than PyTorch's, and two in one process get in each other's way.
     return [*found, *flags] if clang else [*found, *flags, "-fopenmp"]
 
 
-def _macros(compiler):
+def _macros(compiler: "List[str]") -> "Dict[str, str]":
     import subprocess
 
     asked = subprocess.run([*compiler, "-std=c++20", "-x", "c++", "-dM", "-E", "/dev/null"], capture_output=True,
@@ -410,7 +422,7 @@ def _macros(compiler):
     return {line[1]: line[2] for line in lines if len(line) == 3} if asked.returncode == 0 else {}
 
 
-def _say(text):
+def _say(text: str) -> None:
     try:
         os.write(2, text.encode())
     except OSError:
@@ -421,7 +433,7 @@ class _Progress:
     """One line on stderr: how many of the units are built, and the seconds so far. On a terminal it counts the seconds,
     in a log they stand behind each unit."""
 
-    def __init__(self, build, units):
+    def __init__(self, build: _Build, units: int) -> None:
         import time
 
         self._clock = time.monotonic
@@ -431,34 +443,34 @@ class _Progress:
         self._terminal = os.isatty(2)
         self._shown = 0
 
-    def __enter__(self):
+    def __enter__(self) -> "_Progress":
         _say(f"{self._line} {self._state()} ...")
         return self
 
-    def _state(self):
+    def _state(self) -> str:
         return f"{self._built} of {self._units} units, {self._clock() - self._begun:.0f} s"
 
-    def built(self):
+    def built(self) -> None:
         """Another unit is."""
         self._built += 1
         if not self._terminal:
             _say(f" {self._state()} ...")
 
-    def show(self):
+    def show(self) -> None:
         seconds = int(self._clock() - self._begun)
         if self._terminal and seconds > self._shown:
             self._shown = seconds
             _say(f"\r{self._line} {self._state()} ...")
 
-    def __exit__(self, kind, *_error):
+    def __exit__(self, kind: object, *_error: object) -> None:
         end = "done" if kind is None else "ended"
         seconds = self._clock() - self._begun
         _say(f"\r\033[K{self._line} {end} after {seconds:.0f} s\n" if self._terminal
              else f" {end} after {seconds:.0f} s\n")
 
 
-def main():
-    answer = []
+def main() -> None:
+    answer: List[str] = []
     try:
         product, libexec, private, *library = sys.argv[1:]
         torch = torch_of(library[0]) if library else find_torch()

@@ -118,7 +118,8 @@ class Modules:
         lane = self._lane()
         if lane not in lanes:
             with self._naming:
-                lanes[lane] = self._root_name(called.module if self._recording.ranks.is_wrapper(called) else called, lane)
+                root = called.module if self._recording.ranks.is_wrapper(called) else called
+                lanes[lane] = self._root_name(root, lane)
 
     def settle_roots(self):
         for lanes in self._shared.values():

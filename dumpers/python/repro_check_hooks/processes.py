@@ -7,6 +7,10 @@ from . import hooks
 from .hooks import guarded
 from .seeds import line_of_program
 
+TYPE_CHECKING = False  # the module typing is not loaded into programs
+if TYPE_CHECKING:
+    from typing import Any
+
 
 def watch_forks(recording):
     os.register_at_fork(after_in_child=lambda: guarded(_forked)(recording))
@@ -21,7 +25,7 @@ def _forked(recording):
 
 
 def _frames():
-    frame = sys._getframe(1)
+    frame: Any = sys._getframe(1)
     while frame is not None:
         yield frame
         frame = frame.f_back
@@ -29,8 +33,8 @@ def _frames():
 
 def _is_loader():
     """Whether a data loader makes its workers: their batches are recorded."""
-    return any(frame.f_code.co_name == "__init__" and frame.f_code.co_filename.endswith("torch/utils/data/dataloader.py")
-               for frame in _frames())
+    makers = (frame.f_code for frame in _frames() if frame.f_code.co_name == "__init__")
+    return any(code.co_filename.endswith("torch/utils/data/dataloader.py") for code in makers)
 
 
 def _place_of_fork():

@@ -192,9 +192,9 @@ class Ranks:
             self._through = False
             return
         self.enters = False
-        values = leaves("input", args)
+        values, names = leaves("input", args), self._recording.modules.names
         for prefix, tensors in (("param", module.named_parameters()), ("buffer", module.named_buffers())):
-            values += [(f"{prefix}.{self._recording.modules.names.get(id(tensor), name)}", tensor) for name, tensor in tensors]
+            values += [(f"{prefix}.{names.get(id(tensor), name)}", tensor) for name, tensor in tensors]
         if wrapped:
             values.append(("through_wrapper", float(self._through)))
         self._through = False

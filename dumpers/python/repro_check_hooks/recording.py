@@ -16,6 +16,10 @@ from .optimizers import Optimizers
 from .ranks import Ranks
 from .values import held_here, parts
 
+TYPE_CHECKING = False  # the module typing is not loaded into programs
+if TYPE_CHECKING:
+    from typing import Any, Optional
+
 _ENGINE_KEY = "TESTING_ONLY_GenericMode"
 
 
@@ -34,8 +38,8 @@ class _Phase:
 
 class Recording:
     def __init__(self, torch):
-        self.process = os.getpid()
-        self.probe = None
+        self.process: Optional[int] = os.getpid()
+        self.probe: Any = None
         self.attached = False
         self.checkpoints = None
         self.torch = torch
@@ -180,10 +184,9 @@ class Recording:
         """By which exception, where one is known, and which hooks of ours have failed."""
         raised = ends.raised() if os.environ.get(hooks.PLAN_VARIABLE) else None  # else only a part of it ends
         if raised is not None:
-            kind, file, line, text, thread = (
-                each if isinstance(each, int) else each.encode(errors="replace") for each in raised)
+            kind, file, text, thread = (raised[part].encode(errors="replace") for part in (0, 1, 3, 4))
             first_line = next(iter(text.strip().splitlines()), b"")[:500] if self.ranks.rank and not thread else b""
-            self.probe.repro_check_raised(kind, file, ctypes.c_uint64(line), text, first_line, thread)
+            self.probe.repro_check_raised(kind, file, ctypes.c_uint64(raised[2]), text, first_line, thread)
         for (where, error), count in hooks.notes.items():
             self.probe.repro_check_failed_hook(
                 where.encode(errors="replace"), error.encode(errors="replace"), ctypes.c_uint64(count))

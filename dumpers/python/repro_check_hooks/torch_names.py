@@ -9,6 +9,13 @@ to their objects. tests/lint/torch_names.py holds the table against the code, an
 Imports nothing that the interpreter has not got by itself."""
 import sys
 
+TYPE_CHECKING = False  # the module typing is not loaded into programs
+if TYPE_CHECKING:
+    from typing import Any, Dict, Iterator, Tuple
+
+    Row = Tuple[str, str, str]
+    Release = Tuple[int, ...]
+
 _ITS_PYTHON = {"_json", "_thread", "concurrent", "multiprocessing", "random", "sys", "threading"}
 
 _COMPILED = "what compiled code takes in and gives out is not recorded"
@@ -30,7 +37,7 @@ _WAYS = "a step that runs code of the program's may pass for one of PyTorch's ow
 
 _EVER = "any", ""
 
-NAMES = {
+NAMES: "Dict[str, Dict[str, Row]]" = {
     "torch": {
         "Tensor._cdata": (*_EVER, "values, names of parameters and states are not recorded"),
         "Tensor.map_": (*_EVER, "what it writes is not seen"),
@@ -75,9 +82,9 @@ NAMES = {
         "_MultiProcessingDataLoaderIter()._task_info": (*_EVER, _MADE_BY),
         "_MultiProcessingDataLoaderIter()._workers": (*_EVER, _MADE_BY),
         "_MultiProcessingDataLoaderIter._reset": (*_EVER, _MADE_BY),
-        "_MultiProcessingDataLoaderIter._try_get_data": (*_EVER, "batches are compared in the order in which they come"),
+        "_MultiProcessingDataLoaderIter._try_get_data": (*_EVER, "batches are compared in the order they come in"),
         "_MultiProcessingDataLoaderIter._try_put_index": (*_EVER, _MADE_BY),
-        "_utils.pin_memory._pin_memory_loop": (*_EVER, "pinned batches are compared in the order in which they come"),
+        "_utils.pin_memory._pin_memory_loop": (*_EVER, "pinned batches are compared in the order they come in"),
         "_utils.worker._worker_loop": (*_EVER, _MADE_BY),
     },
     "torch.distributed.distributed_c10d": {
@@ -166,7 +173,7 @@ NAMES = {
 }
 
 
-def release_of(module):
+def release_of(module: str) -> "Release":
     """Of what the module is a part of, as a pair of numbers."""
     top = module.partition(".")[0]
     if top in _ITS_PYTHON:
@@ -174,21 +181,22 @@ def release_of(module):
     return _numbers(getattr(sys.modules.get(top), "__version__", ""))
 
 
-def _numbers(release):
+def _numbers(release: str) -> "Release":
     """`any` is before all others."""
     parts = release.split(".")[:2]
     return tuple(map(int, parts)) if len(parts) == 2 and all(part.isdigit() for part in parts) else (0, 0)
 
 
-def is_expected(row, release):
+def is_expected(row: "Row", release: "Release") -> bool:
     """Whether the release should have the name of that row."""
     since, before, _ = row
     return _numbers(since) <= release and (not before or release < _numbers(before))
 
 
-def is_there(module, name):
+def is_there(module: object, name: str) -> bool:
     """Whether the module has it. Nothing of the module's runs for that."""
-    owner, of_object = module, ""
+    owner: Any = module
+    of_object = ""
     for part in name.split("."):
         if of_object:
             return _gives(owner, part)
@@ -199,7 +207,7 @@ def is_there(module, name):
     return True
 
 
-def _held(owner, name):
+def _held(owner: "Any", name: str) -> "Any":
     spaces = owner.__mro__ if isinstance(owner, type) else (owner,)
     for space in spaces:
         if name in getattr(space, "__dict__", ()):
@@ -207,7 +215,7 @@ def _held(owner, name):
     return None if isinstance(owner, (type, type(sys))) else getattr(owner, name, None)
 
 
-def _gives(cls, name):
+def _gives(cls: "Any", name: str) -> bool:
     """Whether a class, or a method of it, knows an attribute by that name."""
     for space in cls.__mro__:
         if name in space.__dict__ or name in space.__dict__.get("__annotations__", ()):
@@ -219,12 +227,13 @@ def _gives(cls, name):
     return False
 
 
-def missing():
+def missing() -> "Iterator[Tuple[str, str]]":
     """(name, what is lost) of each name that a module has not got which the program has loaded."""
     for name, names in NAMES.items():
-        module = sys.modules.get(name)
+        module: Any = sys.modules.get(name)
         # A module that is loaded when it is first used is not loaded here.
-        if type(module).__getattribute__ is not type(sys).__getattribute__:
+        kind: Any = type(module)
+        if kind.__getattribute__ is not type(sys).__getattribute__:
             continue
         release = release_of(name)
         for part, row in names.items():
@@ -232,7 +241,7 @@ def missing():
                 yield f"{name}.{part}", row[2]
 
 
-def lost(error):
+def lost(error: Exception) -> str:
     """What is lost where a hook failed since a name is missing; empty where it failed for another reason."""
     named = str(error).split("'") if isinstance(error, (AttributeError, ImportError)) else ()
     for names in NAMES.values():

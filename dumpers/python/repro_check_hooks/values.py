@@ -1,23 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is found inside of values: tensors, numbers, and of a tensor what it is made of, or a part of."""
 
+TYPE_CHECKING = False  # the module typing is not loaded into programs
+if TYPE_CHECKING:
+    from typing import Any, Callable, Iterable, List, Optional, Tuple
 
-def leaves(name, value):
+    Leaves = List[Tuple[str, Any]]
+    Leaf = Callable[[str, Any, int], Optional[Leaves]]
+
+
+def leaves(name: str, value: object) -> "Leaves":
     """Tensors and numbers inside of `value`, each with its path."""
     return inside(name, value, leaf)
 
 
-def leaf(name, value, _depth):
+def leaf(name: str, value: "Any", _depth: int) -> "Optional[Leaves]":
     if is_tensor(value):
         return [(name, value)]
     return [(name, float(value))] if isinstance(value, (bool, int, float)) else None
 
 
-def is_tensor(value):
+def is_tensor(value: object) -> bool:
     return hasattr(value, "_cdata") and hasattr(value, "is_floating_point")
 
 
-def inside(name, value, leaf, depth=0):
+def inside(name: str, value: object, leaf: "Leaf", depth: int = 0) -> "Leaves":
     """What `leaf` finds in `value`, or in its items where it returns None, each with its path."""
     found = leaf(name, value, depth)
     if found is not None:
@@ -25,7 +32,7 @@ def inside(name, value, leaf, depth=0):
     if depth > 8:
         return []
     if isinstance(value, dict):
-        items = value.items()
+        items: Iterable[Tuple[object, object]] = value.items()
     elif isinstance(value, (list, tuple)):
         items = enumerate(value)
     else:
@@ -33,19 +40,19 @@ def inside(name, value, leaf, depth=0):
     return [each for key, part in items for each in inside(f"{name}[{key!r}]", part, leaf, depth + 1)]
 
 
-def parts(name, value):
+def parts(name: str, value: "Any") -> "Leaves":
     """The tensors that a class of tensors keeps its values in, as far as it tells them to compilers."""
     if not hasattr(type(value), "__tensor_flatten__"):
         return [(name, value)]
     return [part for inner in value.__tensor_flatten__()[0] for part in parts(f"{name}.{inner}", getattr(value, inner))]
 
 
-def spec_of(tensor):
+def spec_of(tensor: object) -> "Any":
     """How a DTensor lies on its ranks; None of another tensor."""
     return getattr(tensor, "_spec", None) if hasattr(tensor, "_local_tensor") else None
 
 
-def held_here(name, tensor):
+def held_here(name: str, tensor: "Any") -> "Tuple[str, Any]":
     """Of a DTensor what this rank holds, its name with the part that it is: `weight@0:1/2` is the second
     half along dimension 0. Equal names on several ranks are replicas of one another."""
     spec = spec_of(tensor)
@@ -61,7 +68,7 @@ def held_here(name, tensor):
     return name + ("@" + ",".join(parts) if parts else ""), tensor._local_tensor
 
 
-def axes_of(tensor):
+def axes_of(tensor: object) -> str:
     """Along which axes of its mesh a DTensor is in parts: `|dp,tp`."""
     spec = spec_of(tensor)
     if spec is None:
