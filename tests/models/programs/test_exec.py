@@ -708,8 +708,9 @@ class HowItEnds(Exec):
 
     def test_a_name_that_hooks_lean_on_and_is_missing_is_in_the_manifest(self):
         file = self.program("""
-            import torch
-            del torch.optim.optimizer._global_optimizer_pre_hooks, torch.utils.data.dataloader._BaseDataLoaderIter
+            import sys, torch
+            del sys.modules["torch.optim.optimizer"]._global_optimizer_pre_hooks
+            del torch.utils.data.dataloader._BaseDataLoaderIter
             torch.ones(2).sum()
             """)
         self.python("A", file)
