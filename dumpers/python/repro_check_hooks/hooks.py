@@ -55,7 +55,9 @@ def note_missing() -> None:
     from . import torch_names
 
     for name, lost in torch_names.missing():
-        _keep_note(name, f"this release has no such name, so {lost}")
+        failure = name, f"this release has no such name, so {lost}"
+        if failure not in notes:  # of another recording of this process
+            _keep_note(*failure)
 
 
 def _keep_note(where: str, text: str) -> None:

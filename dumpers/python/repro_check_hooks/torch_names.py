@@ -50,9 +50,9 @@ NAMES: "Dict[str, Dict[str, Row]]" = {
         "_C._dynamo.eval_frame._FrameExecStrategy": ("2.7", "", _COMPILING),
         "_C._dynamo.eval_frame.set_code_exec_strategy": ("2.7", "", _COMPILING),
         "_C._dynamo.eval_frame.skip_code": ("2.0", "2.7", _COMPILING),
-        "_C._parse_dispatch_key": ("2.1", "", "operators that take functions fail under a recording"),
+        "_C._parse_dispatch_key": ("2.2", "", "operators that take functions fail under a recording"),
         "_ops._HIGHER_ORDER_OP_DEFAULT_FALLTHROUGH_DISPATCH_KEYS": (
-            "2.4", "", "operators that take functions and are defined later fail under a recording"),
+            "2.2", "", "operators that take functions and are defined later fail under a recording"),
         "_ops._higher_order_ops": ("2.1", "", "operators that take functions fail under a recording"),
         "amp.GradScaler()._per_optimizer_states": ("2.3", "", _SCALED),
         "amp.GradScaler()._scale": ("2.3", "", _SCALED),
@@ -112,9 +112,9 @@ NAMES: "Dict[str, Dict[str, Row]]" = {
         "AsyncCollectiveTensor().elem": ("2.1", "", _PARTS),
     },
     "torch.distributed.pipelining.stage": {
-        "PipelineStage._backward_metadata_inference": ("2.13", "", _OF_STAGES),
-        "PipelineStage._forward_metadata_inference": ("2.13", "", _OF_STAGES),
-        "PipelineStage._shape_inference": ("2.6", "2.13", _OF_STAGES),
+        "PipelineStage._backward_metadata_inference": ("2.12", "", _OF_STAGES),
+        "PipelineStage._forward_metadata_inference": ("2.12", "", _OF_STAGES),
+        "PipelineStage._shape_inference": ("2.6", "2.12", _OF_STAGES),
         "_PipelineStageBase": ("2.4", "", _OF_STAGES),
     },
     "torch._dynamo.callback": {
