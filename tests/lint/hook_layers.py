@@ -73,6 +73,9 @@ def check(root: Path):
     problems = []
     for name in {*trees, *ELSEWHERE} ^ {*order, "__init__"}:
         problems.append(f"{ARCHITECTURE} and {FOLDER}/{PACKAGE} do not both have {name}")
+    build = (root / FOLDER / "CMakeLists.txt").read_text(encoding="utf-8")
+    for name in set(re.search(r"foreach\(name ([^)]*)\)", build).group(1).split()) ^ set(trees):
+        problems.append(f"{FOLDER}/CMakeLists.txt and {FOLDER}/{PACKAGE} do not both have {name}")
     problems += [f"{path} is not there" for path in ELSEWHERE.values() if not (root / path).exists()]
     if trees["__init__"].body[1:]:
         problems.append(f"{FOLDER}/{PACKAGE}/__init__.py is loaded with each module: it holds no code")
