@@ -85,17 +85,31 @@ std::string place_text(const core::OpRecord& op) {
   return source + (source.empty() ? "" : ", ") + core::lane_text(op.lane);
 }
 
-/// @param depth  by which the name is indented
-/// @param last   what stands in the last column
+/// @param place  only on a terminal: two recordings may have been made in two folders
+std::string cells(Form form,
+                  const std::string& index,
+                  const std::string& name,
+                  const std::string& module,
+                  const std::string& place,
+                  const std::string& last) {
+  if (form == Form::kTabs) return fmt::format("{}\t{}\t{}\t{}\n", index, name, module, last);
+  return fmt::format("{:>6}  {:<28}  {:<32}  {:<20}  {}\n", index, name, module, place, last);
+}
+
+/// @param last  what stands in the last column
+std::string heading(Form form, const std::string& last) {
+  return cells(form, "op", "operator", "module", "line", last);
+}
+
+/// @param depth  by which the name is indented on a terminal
 std::string line(const core::OpRecord& op, Form form, std::size_t depth, const std::string& last) {
-  const std::string name = escape_name(full_name(op));
-  if (form == Form::kTabs) return fmt::format("{}\t{}\t{}\n", name, module_text(op), last);
-  return fmt::format("{:>6}  {:<28}  {:<32}  {:<20}  {}\n",
-                     op.index,
-                     std::string(2 * std::min<std::size_t>(depth, 8), ' ') + name,
-                     module_text(op),
-                     place_text(op),
-                     last);
+  const std::size_t indent = form == Form::kTabs ? 0 : 2 * std::min<std::size_t>(depth, 8);
+  return cells(form,
+               std::to_string(op.index),
+               std::string(indent, ' ') + escape_name(full_name(op)),
+               module_text(op),
+               place_text(op),
+               last);
 }
 
 bool matches_head(const OpSelection& selection, const core::OpRecord& op) {
@@ -113,12 +127,13 @@ template <typename Row>
 ListOutcome list_selected(const core::DumpSource& dump,
                           const OpSelection& selection,
                           const char* name,
+                          const std::string& heading,
                           Form form,
                           const TextSink& sink,
                           Row row) {
   Json head = inspect_document(dump);
   head["total"] = dump.op_count();
-  RowDocument document(head, name, form, sink);
+  RowDocument document(head, name, form, sink, heading);
   ListOutcome outcome;
   Json tail = Json::object();
   const bool filters_heads = selection.operators || selection.modules;
@@ -476,7 +491,8 @@ ListOutcome list_operators(const core::DumpSource& dump,
                            const OpSelection& selection,
                            Form form,
                            const TextSink& sink) {
-  return list_selected(dump, selection, "ops", form, sink, [&](const core::OpRecord& op) {
+  const std::string head = heading(form, "outputs");
+  return list_selected(dump, selection, "ops", head, form, sink, [&](const core::OpRecord& op) {
     return is_json(form) ? op_text(op)
                          : line(op, form, op.depth, outputs_text(op, form == Form::kTabs));
   });
@@ -486,10 +502,15 @@ ListOutcome list_generators(const core::DumpSource& dump,
                             const OpSelection& selection,
                             Form form,
                             const TextSink& sink) {
-  return list_selected(dump, selection, "generators", form, sink, [&](const core::OpRecord& op) {
+  const std::string gap = form == Form::kTabs ? "\t" : "  ";
+  const std::string head = heading(
+      form,
+      joined({"device", "seed", "position before", "position after", "drawn", "replaced"}, gap));
+  const auto row = [&](const core::OpRecord& op) {
     if (!draws(op)) return std::string();
     return is_json(form) ? draw_json(op) : line(op, form, 0, draw_text(op, form));
-  });
+  };
+  return list_selected(dump, selection, "generators", head, form, sink, row);
 }
 
 NameSelector::NameSelector(const std::string& text) : glob_(text) {

@@ -308,8 +308,9 @@ std::string print_document(Json document, Form form) {
   return to_document(cleaned(std::move(document)), form == Form::kPrettyJson);
 }
 
-RowDocument::RowDocument(const Json& head, const std::string& name, Form form, TextSink sink)
-    : form_(form), sink_(std::move(sink)) {
+RowDocument::RowDocument(
+    const Json& head, const std::string& name, Form form, TextSink sink, std::string heading)
+    : form_(form), sink_(std::move(sink)), heading_(std::move(heading)) {
   if (!is_json(form_)) return;
   buffer_ = print_document(head, form_);
   const bool pretty = form_ == Form::kPrettyJson;
@@ -318,6 +319,7 @@ RowDocument::RowDocument(const Json& head, const std::string& name, Form form, T
 }
 
 void RowDocument::add(std::string_view row) {
+  if (rows_ == 0 && !is_json(form_)) put(heading_);
   if (rows_++ > 0 && is_json(form_)) put(",");
   if (form_ != Form::kPrettyJson) return put(row);
   put("\n    " + indented(json_piece(Json::parse(row), true), 4));

@@ -24,7 +24,7 @@ namespace repro_check::cmd {
 /// How a view is printed.
 enum class Form : std::uint8_t {
   kColumns,  ///< text for a terminal; lists have op indices
-  kTabs,     ///< text; no index, date or path in a line, so that plain diff of two lists works
+  kTabs,     ///< text without date or path, so that two lists can be compared by diff
   kJson,
   kPrettyJson,
 };
@@ -40,8 +40,13 @@ std::string print_document(Json document, Form form);
 /// As JSON it is one object: the members of `head`, the rows under `name`, the members of a tail.
 class RowDocument {
  public:
-  /// @param head  not empty
-  RowDocument(const Json& head, const std::string& name, Form form, TextSink sink);
+  /// @param head     of JSON; not empty
+  /// @param heading  of text: a line above the first row
+  RowDocument(const Json& head,
+              const std::string& name,
+              Form form,
+              TextSink sink,
+              std::string heading = {});
 
   [[nodiscard]] std::uint64_t rows() const noexcept { return rows_; }
   /// Whether something has left for the sink.
@@ -58,6 +63,7 @@ class RowDocument {
 
   Form form_;
   TextSink sink_;
+  std::string heading_;
   std::string buffer_;
   std::uint64_t rows_ = 0;
   bool begun_ = false;

@@ -62,13 +62,17 @@ Listed listed(const core::DumpSource& dump,
 
 }  // namespace
 
-TEST_CASE("a list line holds no index and no source, so that two lists can be diffed") {
+TEST_CASE("a list has a heading and indices; behind these no source, so that two can be diffed") {
   const auto dump = test_support::source_from_json(kDump);
   const std::string text = listed(*dump).text;
-  CHECK(text.starts_with("aten::mul.Scalar\tencoder.0\tfloat32 [2, 2] "));
-  CHECK(text.ends_with("aten::size.int\t\t2\n"));
+  CHECK(
+      text.starts_with("op\toperator\tmodule\toutputs\n"
+                       "0\taten::mul.Scalar\tencoder.0\tfloat32 [2, 2] "));
+  CHECK(text.ends_with("2\taten::size.int\t\t2\n"));
   CHECK(text.find("model.py") == std::string::npos);
-  CHECK(listed(*dump, {}, Form::kColumns).text.find("model.py:12") != std::string::npos);
+  const std::string columns = listed(*dump, {}, Form::kColumns).text;
+  CHECK(columns.starts_with("    op  operator "));
+  CHECK(columns.find("model.py:12") != std::string::npos);
 }
 
 TEST_CASE("operators are selected by name, with or without overload, by module and by range") {
