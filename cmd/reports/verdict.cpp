@@ -88,6 +88,7 @@ Side open_side(const std::filesystem::path& directory,
     if (!opening.partial) expect_whole(*side.dump);
   } catch (const core::Error& error) {
     if (obstacle_of(error.kind()) == nullptr) throw;
+    if (opening.named) store::refuse_bare_folder(directory, error);
     side.dump.reset();
     side.error = error;
   }
@@ -242,18 +243,19 @@ Report judge(const std::filesystem::path& baseline,
   ProcessPairs found = pair_processes(reports.front().runs[0].manifest.processes,
                                       reports.front().runs[1].manifest.processes);
   if (found.pairs.empty() && found.reasons.empty()) return std::move(reports.front());
+  OpenOptions inside = opening;
+  inside.named = false;
   comparators::CompareOptions of_process = options;
   of_process.observer = {};
   of_process.fp64 = nullptr;
   if (options.spec.resume) {
-    return judge_resumed(std::move(reports.front()), found, of_process, opening);
+    return judge_resumed(std::move(reports.front()), found, of_process, inside);
   }
   const std::filesystem::path here = reports.front().runs[0].location;
   const std::filesystem::path there = reports.front().runs[1].location;
   std::vector<std::string> compared;
   for (const ProcessPair& pair : found.pairs) {
-    reports.push_back(
-        judge_pair(here / pair.baseline, there / pair.candidate, of_process, opening));
+    reports.push_back(judge_pair(here / pair.baseline, there / pair.candidate, of_process, inside));
     compared.push_back(
         fmt::format("{} ({}) {}", pair.baseline, pair.how, word_of(reports.back().status)));
   }

@@ -26,6 +26,8 @@ struct OpenOptions {
   std::vector<std::filesystem::path> references = {};
   /// Told how much of a pack has been unpacked.
   store::PackProgress unpacking = nullptr;
+  /// Both were named on the command line: a folder without a recording is a mistake there.
+  bool named = false;
 };
 
 /// Opens and compares two dumps, and those of other processes inside of them: the report is that of

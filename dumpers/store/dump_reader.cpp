@@ -341,6 +341,16 @@ std::unique_ptr<core::DumpSource> open_dump(const fs::path& path,
   }
 }
 
+std::unique_ptr<core::DumpSource> open_named(const fs::path& path,
+                                             const std::vector<fs::path>& references) {
+  try {
+    return open_dump(path, references);
+  } catch (const Error& error) {
+    refuse_bare_folder(path, error);
+    throw;
+  }
+}
+
 std::optional<journal::JournalSummary> summarise_incomplete(const fs::path& directory) {
   std::error_code code;
   for (const fs::path& place : {directory, recording_beside(directory)}) {

@@ -22,6 +22,11 @@ namespace repro_check::store {
 std::unique_ptr<core::DumpSource> open_dump(
     const std::filesystem::path& path, const std::vector<std::filesystem::path>& references = {});
 
+/// The same of a dump that was named on the command line.
+/// @throws as open_dump(); core::Error{kUsage} for a folder in which nothing was recorded
+std::unique_ptr<core::DumpSource> open_named(
+    const std::filesystem::path& path, const std::vector<std::filesystem::path>& references = {});
+
 /// What an unfinished recording reached; empty when there is no journal in `directory`.
 std::optional<journal::JournalSummary> summarise_incomplete(const std::filesystem::path& directory);
 

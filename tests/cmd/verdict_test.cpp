@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "tests/support/temp_directory.h"
@@ -59,6 +60,14 @@ TEST_CASE("only trouble with a dump becomes a report") {
         Status::kDamaged);
   CHECK_FALSE(unreadable_dump("d", core::Error(core::ErrorKind::kNotComparable, "x")));
   CHECK_FALSE(unreadable_dump("d", core::Error(core::ErrorKind::kUsage, "x")));
+}
+
+TEST_CASE("a folder without a recording is a mistake of who named it, a damaged dump is none") {
+  const test_support::TempDirectory folder;
+  CHECK_THROWS_AS(judge(folder.path(), folder.path(), {}, {.named = true}), core::Error);
+  CHECK(judge(folder.path(), folder.path(), {}).status == Status::kDamaged);
+  std::ofstream(folder / "journal.bin").close();
+  CHECK(judge(folder.path(), folder.path(), {}, {.named = true}).status == Status::kIncomplete);
 }
 
 TEST_CASE("two unreadable dumps are both named") {

@@ -434,7 +434,28 @@ void refuse_unless_file(const fs::path& file) {
                            "the dump is damaged; copy it again or record the run again");
 }
 
+/// Whether it holds neither manifest, journal, trace nor the dump of a rank.
+bool is_bare_folder(const fs::path& path) {
+  std::error_code code;
+  if (!fs::is_directory(path, code)) return false;
+  for (const char* name : {kManifestName, kJournalName, kTraceName}) {
+    // What cannot be looked into may hold one.
+    if (fs::exists(path / name, code) || code) return false;
+  }
+  return rank_dumps(path).empty();
+}
+
 }  // namespace
+
+void refuse_bare_folder(const fs::path& dump, const core::Error& error) {
+  if (error.kind() != core::ErrorKind::kDumpUnknown || !is_bare_folder(dump)) return;
+  throw core::usage_error(fmt::format("{}: expected {}, {} or {}",
+                                      error.what(),
+                                      kManifestName,
+                                      kJournalName,
+                                      rank_directory({}, 0).string()),
+                          error.hint());
+}
 
 fs::path locate_dump(const fs::path& path) {
   std::error_code code;

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/error.h"
 #include "core/system/file_descriptor.h"
 #include "core/trace/run_manifest.h"
 #include "dumpers/journal/entry.h"
@@ -85,6 +86,12 @@ std::filesystem::path default_dump(const std::filesystem::path& pack);
 
 /// @throws core::Error{kDumpUnknown} when `pack` is missing, or not even compressed with zstd
 void expect_pack(const std::filesystem::path& pack);
+
+/// A dump that was named on the command line cannot be opened. Where it is a folder in which
+/// nothing was recorded (neither manifest, journal, trace nor the dump of a rank), the command line
+/// is wrong.
+/// @throws core::Error{kUsage} in that case alone, saying what was expected
+void refuse_bare_folder(const std::filesystem::path& dump, const core::Error& error);
 
 /// The directory of the complete dump that a user means by `path`: itself, or the directory of the
 /// manifest.json or trace.h5 it names.
