@@ -29,18 +29,35 @@
 namespace repro_check::cmd {
 namespace {
 
-/// In the order `--help` lists them.
-std::vector<std::unique_ptr<Command>> make_commands() {
-  std::vector<std::unique_ptr<Command>> commands;
-  for (const auto make : {&run_command,        &gate_command,    &report_command, &record_command,
-                          &exec_command,       &diff_command,    &ranks_command,  &bisect_command,
-                          &calibrate_command,  &inspect_command, &replay_command, &extract_command,
-                          &verify_command,     &pack_command,    &unpack_command, &recover_command,
-                          &import_command,     &init_command,    &env_command,    &validate_command,
-                          &completion_command, &man_command}) {
-    commands.push_back(make());
-  }
-  return commands;
+using MakeCommand = std::unique_ptr<Command> (*)();
+
+/// Verbs that `--help` lists below one heading.
+struct VerbGroup {
+  const char* heading;
+  std::vector<MakeCommand> make;
+};
+
+/// In the order in which `--help` lists them.
+std::vector<VerbGroup> verb_groups() {
+  return {{"Commands to start",
+           {&run_command,
+            &exec_command,
+            &record_command,
+            &diff_command,
+            &init_command,
+            &validate_command}},
+          {"Commands for CI", {&gate_command, &report_command}},
+          {"Commands to look", {&inspect_command, &ranks_command, &env_command}},
+          {"Commands to explain",
+           {&bisect_command, &calibrate_command, &replay_command, &extract_command}},
+          {"Commands for files",
+           {&verify_command,
+            &pack_command,
+            &unpack_command,
+            &recover_command,
+            &import_command,
+            &completion_command,
+            &man_command}}};
 }
 
 /// Bound to the tool and to every verb alike, so that they may stand on either side of the verb.
@@ -61,12 +78,19 @@ void add_global_options(Options& options, GlobalOptions& globals) {
 }
 
 /// @param about  only those that begin so
-std::string examples_text(const Command& command, const std::string& about = {}) {
-  std::string text = "Examples:\n";
+std::vector<std::string> examples_of(const Command& command, const std::string& about) {
+  std::vector<std::string> examples;
   for (const std::string& example : command.about.examples) {
-    if (example.starts_with(about)) text += "  " + example + "\n";
+    if (example.starts_with(about)) examples.push_back(example);
   }
-  return text;
+  return examples;
+}
+
+/// The last line of every help. A tool that is not installed lies beside its sources.
+std::string documentation_text() {
+  const auto installed = find_documentation();
+  return fmt::format("Documentation: {}\n",
+                     installed ? escape_name(installed->string()) : "docs/ of the source tree");
 }
 
 /// Whether `-c` stands among the options of a verb, and no command behind `--`.
@@ -102,23 +126,37 @@ std::string version_text() {
                      libtorch_text());
 }
 
+void define_verb(Command& command,
+                 const std::string& heading,
+                 const std::string& documentation,
+                 Options& tool,
+                 GlobalOptions& globals) {
+  Options& verb = tool.verb(command.about.name, command.about.summary);
+  verb.set_heading(heading);
+  command.define(verb);
+  std::vector<Options*> all{&verb};
+  for (const auto& below : verb.verbs()) all.push_back(below.get());
+  for (Options* each : all) {
+    each->set_examples(examples_of(command, each == &verb ? "" : each->words()));
+    each->set_footer(documentation);
+    add_global_options(*each, globals);
+  }
+}
+
 }  // namespace
 
 core::ExitCode run_application(int argc, const char* const* argv) {
-  const std::vector<std::unique_ptr<Command>> commands = make_commands();
+  std::vector<std::unique_ptr<Command>> commands;
   GlobalOptions globals;
   Options tool("repro-check", "Finds the operator at which two runs of a PyTorch model part.");
   tool.version(version_text);
-  tool.footer(std::string(kExitTable) + "\nHelp on one command: repro-check COMMAND --help");
+  const std::string documentation = documentation_text();
+  tool.set_footer(std::string(kExitTable) + "\nHelp on one command: repro-check COMMAND --help\n" +
+                  documentation);
   add_global_options(tool, globals);
-  for (const auto& command : commands) {
-    Options& verb = tool.verb(command->about.name, command->about.summary);
-    verb.footer(examples_text(*command));
-    command->define(verb);
-    add_global_options(verb, globals);
-    for (const auto& below : verb.verbs()) {
-      below->footer(examples_text(*command, below->words()));
-      add_global_options(*below, globals);
+  for (const VerbGroup& group : verb_groups()) {
+    for (const MakeCommand make : group.make) {
+      define_verb(*commands.emplace_back(make()), group.heading, documentation, tool, globals);
     }
   }
 

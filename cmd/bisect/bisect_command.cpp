@@ -412,7 +412,9 @@ class BisectCommand final : public Command {
                                {.range = {{std::uint64_t{1}, kMostTimes}}},
                                1);
   std::optional<std::string> out_ =
-      value(&out_, "--out DIR  Directory of the log, in place of /dump/directory/bisect");
+      value(&out_,
+            "--out DIR  Directory of the log, in place of /dump/directory/bisect",
+            {.takes = Takes::kDirectory});
   bool force_ = flag(&force_, "--force  Start anew, do not go on with what is there");
   std::string format_ = word(&format_, "--format text|json  Format of the result", "text");
 };

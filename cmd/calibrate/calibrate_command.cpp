@@ -205,9 +205,12 @@ class CalibrateCommand final : public Command {
                               10);
   std::optional<std::string> output_ = value(
       &output_,
-      "-o,--output FILE  File of the floors (/compare/noise, else noise.jsonl in /dump/directory)");
+      "-o,--output FILE  File of the floors (/compare/noise, else noise.jsonl in /dump/directory)",
+      {.takes = Takes::kFile});
   std::optional<std::string> out_ =
-      value(&out_, "--out DIR  Directory of dumps, in place of /dump/directory/calibration");
+      value(&out_,
+            "--out DIR  Directory of dumps, in place of /dump/directory/calibration",
+            {.takes = Takes::kDirectory});
   bool keep_ = flag(&keep_, "--keep  Keep every dump, not only that of the first run");
   bool force_ = flag(&force_, "--force  Replace dumps and floors that exist");
   std::string format_ = word(&format_, "--format text|json  Format of the summary", "text");

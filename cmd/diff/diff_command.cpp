@@ -15,6 +15,7 @@
 #include "cmd/recording/default_places.h"
 #include "cmd/recording/progress.h"
 #include "cmd/render/render.h"
+#include "cmd/render/text.h"
 #include "cmd/reports/rank_pairs.h"
 #include "cmd/reports/rank_slices.h"
 #include "cmd/reports/report_flags.h"
@@ -93,7 +94,8 @@ class DiffCommand final : public Command {
                                          const comparators::CompareOptions& options,
                                          Progress& progress,
                                          const GlobalOptions& globals) const {
-    const OpenOptions opening{partial_, {references_.begin(), references_.end()}};
+    const OpenOptions opening{.partial = partial_,
+                              .references = {references_.begin(), references_.end()}};
     std::size_t number = 0;
     std::vector<JudgedPair> judged = judge_ranks(ranks, [&](const RankPair& pair) {
       progress.begin(++number, ranks.size(), pair.candidate.string());
@@ -115,8 +117,10 @@ class DiffCommand final : public Command {
 
   [[nodiscard]] comparators::Report judge_all(const comparators::CompareOptions& options,
                                               Progress& progress) const {
-    const OpenOptions opening{
-        partial_, {references_.begin(), references_.end()}, packing_on(progress)};
+    const OpenOptions opening{.partial = partial_,
+                              .references = {references_.begin(), references_.end()},
+                              .unpacking = packing_on(progress),
+                              .named = true};
     if (candidates_.size() == 1) return judge(baseline_, candidates_.front(), options, opening);
     if (partial_) {
       throw core::usage_error("--partial compares two dumps",
@@ -132,10 +136,12 @@ class DiffCommand final : public Command {
     return sum_up(std::move(reports), assess_dumps(dumps, opening.references, options.max_items));
   }
 
-  std::string baseline_ = value(&baseline_, "baseline DUMP  Dump that is taken as right");
+  std::string baseline_ =
+      value(&baseline_, "baseline DUMP  Dump that is taken as right", {.takes = Takes::kDump});
   std::vector<std::string> candidates_ =
       value(&candidates_,
-            "candidate DUMP  Dump that is judged by it; several are taken for repeats of one run");
+            "candidate DUMP  Dump that is judged by it; several are taken for repeats of one run",
+            {.takes = Takes::kDump});
   PolicyFlags policy_ = group(&policy_);
   std::string verify_ =
       word(&verify_,

@@ -52,8 +52,11 @@ struct MakingArguments {
 /// A verb: something is read, something is made, and a summary says what came of it.
 struct Making {
   Command::About about;
-  std::string from;  ///< options, as Options has them
+  std::string from;          ///< options, as Options has them
+  Takes takes;               ///< what is read
+  bool takes_whole = false;  ///< a dump, and not what is left of one
   std::string out;
+  Takes makes = Takes::kDirectory;
   bool needs_out = false;
   bool has_level = false;
   std::string force;
@@ -73,14 +76,14 @@ class MakingCommand final : public Command {
   explicit MakingCommand(Making verb) : Command(verb.about), verb_(std::move(verb)) {}
 
   void define(Options& options) override {
-    options.value(verb_.from, &given_.from, {.required = true});
-    options.value(verb_.out, &given_.out, {.required = verb_.needs_out});
+    options.value(verb_.from, &given_.from, {.takes = verb_.takes, .required = true});
+    options.value(verb_.out, &given_.out, {.takes = verb_.makes, .required = verb_.needs_out});
     if (verb_.has_level) {
       options.value(fmt::format("--level N  Compression: 1 is fastest, {} smallest ({})",
                                 store::kHighestPackLevel,
                                 store::kPackLevel),
                     &given_.level,
-                    {.range = {{1, store::kHighestPackLevel}}, .shows_range = false});
+                    {.range = {{1, store::kHighestPackLevel}}});
     }
     options.flag(verb_.force, &given_.force);
     options.word("--format text|json  Format of the summary", &format_);
@@ -99,6 +102,7 @@ class MakingCommand final : public Command {
       return core::ExitCode::kReproducible;
     } catch (const core::Error& error) {
       progress.clear();
+      if (verb_.takes_whole) store::refuse_bare_folder(given_.from, error);
       return report_unreadable(given_.from, error, format_, globals);
     }
   }
@@ -397,7 +401,7 @@ class VerifyCommand final : public Command {
 
  private:
   std::vector<std::string> dumps_ =
-      value(&dumps_, "dumps DUMP  Dumps to check", {.required = true});
+      value(&dumps_, "dumps DUMP  Dumps to check", {.takes = Takes::kDump, .required = true});
   std::vector<std::string> references_ = references(&references_);
   std::string format_ = word(&format_, "--format text|json  Format", "text");
 };
@@ -412,7 +416,10 @@ std::unique_ptr<Command> pack_command() {
                  "repro-check pack repro-check-out/baseline -o kept/v1.tar.zst --level 19",
                  "repro-check diff kept/v1.tar.zst repro-check-out/candidate"}},
       .from = "dump DUMP  Dump to pack, or a directory with a dump a rank",
+      .takes = Takes::kDump,
+      .takes_whole = true,
       .out = "-o,--out FILE  The file to make; else DUMP.tar.zst",
+      .makes = Takes::kFile,
       .has_level = true,
       .force = "--force  Replace a file that exists",
       .make = make_pack,
@@ -427,6 +434,7 @@ std::unique_ptr<Command> unpack_command() {
                 {"repro-check unpack kept/v1.tar.zst",
                  "repro-check unpack kept/v1.tar.zst -o baseline"}},
       .from = "pack FILE.tar.zst  File that `pack` has made",
+      .takes = Takes::kExisting,
       .out = "-o,--out DIR  Directory of the dump; else FILE without .tar.zst",
       .force = "--force  Replace a dump that exists",
       .make = make_unpacked,
@@ -442,6 +450,7 @@ std::unique_ptr<Command> recover_command() {
                         "repro-check recover killed -o what-there-was"}},
              .from = "recording DUMP  Directory of a recording that was cut short, or the folder "
                      "that `exec` has kept, of all ranks",
+             .takes = Takes::kDump,
              .out = "-o,--out DIR  Directory of the dump; else it takes the recording's place",
              .force = "--force  Replace a dump that exists at --out",
              .make = make_recovered,
@@ -454,6 +463,7 @@ std::unique_ptr<Command> import_command() {
                        "Make a dump of a journal that was recorded without HDF5",
                        {"repro-check import recording/journal.bin -o dump"}},
              .from = "recording JOURNAL  Journal, or the directory that it is in",
+             .takes = Takes::kExisting,
              .out = "-o,--out DIR  Directory of the dump",
              .needs_out = true,
              .force = "--force  Replace a dump that exists",

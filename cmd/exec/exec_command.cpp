@@ -307,12 +307,19 @@ class ExecCommand final : public Command {
     return request;
   }
 
-  std::vector<std::string> command_ = value(
-      &command_, "command COMMAND  The program and its arguments, behind --", {.required = true});
+  std::vector<std::string> command_ =
+      value(&command_,
+            "command COMMAND  The program and its arguments, behind --",
+            {.takes = Takes::kCommand, .required = true});
   std::optional<std::string> out_ =
-      value(&out_, "-o,--out DIR  Directory of the dump (repro-check-out/exec-1, exec-2, ...)");
-  std::string level_ =
-      word(&level_, "--level digest|stats|tensor  What is kept of a tensor", "digest");
+      value(&out_,
+            "-o,--out DIR  Directory of the dump (repro-check-out/exec-1, exec-2, ...)",
+            {.takes = Takes::kDirectory});
+  bool force_ = flag(&force_, "--force  Replace a dump that exists");
+  std::string level_ = word(&level_,
+                            "--level digest|stats|tensor  What is kept of a tensor",
+                            "digest",
+                            {.heading = "What is recorded"});
   std::string depth_ = word(&depth_, "--depth top|leaf|all  Which operators", "top");
   std::vector<std::string> include_ =
       value(&include_, "--include GLOB  Record only operators and modules that match");
@@ -350,8 +357,8 @@ class ExecCommand final : public Command {
       flag(&checkpoints_, "--checkpoints  Record what is saved and loaded, for `diff --resume`");
   std::uint32_t seed_ =
       value(&seed_,
-            "--seed N  Seeds random, NumPy, PyTorch and hashes before the program",
-            {.shows_default = true});
+            "--seed N  Seeds random, NumPy, PyTorch and hashes before the program (0)",
+            {.heading = "The program"});
   bool no_seed_ =
       flag(&no_seed_, "--no-seed  Leave all generators as they are", {.excludes = "--seed"});
   std::string determinism_ =
@@ -362,7 +369,6 @@ class ExecCommand final : public Command {
                           "another one's",
                           "device");
   double timeout_ = value(&timeout_, "--timeout SECONDS  Kill the program after so long");
-  bool force_ = flag(&force_, "--force  Replace a dump that exists");
 };
 
 }  // namespace

@@ -785,19 +785,20 @@ class ExtractCommand final : public Command {
       throw core::usage_error(out_ + " exists already",
                               "replace it with --force, or choose another name with -o");
     }
-    const auto dump = store::open_dump(dump_, {references_.begin(), references_.end()});
+    const auto dump = store::open_named(dump_, {references_.begin(), references_.end()});
     write_stdout(extract(*dump, op_, out, force_));
     return core::ExitCode::kReproducible;
   }
 
  private:
-  std::string dump_ =
-      value(&dump_, "dump DUMP  Dump that holds the operator's inputs", {.required = true});
+  std::string dump_ = value(&dump_,
+                            "dump DUMP  Dump that holds the operator's inputs",
+                            {.takes = Takes::kDump, .required = true});
   std::uint64_t op_ = value(&op_, "--op INDEX  Which operator", {.required = true}, 0);
   std::string out_ =
       value(&out_,
             "-o,--out FILE.py|FILE.cpp  Program to write; its tensors go to a directory beside it",
-            {.required = true});
+            {.takes = Takes::kFile, .required = true});
   bool force_ = flag(&force_, "--force  Replace what is there");
   std::vector<std::string> references_ = references(&references_);
 };

@@ -79,7 +79,8 @@ class GateCommand final : public Command {
     config_.define(options, false);
     options.value(
         "--against DIR  Judge the dumps in a directory, as `run` left them, and record nothing",
-        &against_);
+        &against_,
+        {.takes = Takes::kDirectory});
     options.value("-n,--repeat N  Run the one configuration so many times (2), in place of /repeat",
                   &repeat_);
     define_out(options);
@@ -142,21 +143,29 @@ class GateCommand final : public Command {
  private:
   void define_accept(Options& options) {
     accept_ = &options.verb("accept", "Make baselines of what the gate found");
-    accept_->value("file FILE.new  Pending files; all of the gate's, where none is given", &files_);
+    accept_->value("file FILE.new  Pending files; all of the gate's, where none is given",
+                   &files_,
+                   {.takes = Takes::kFile});
     config_.define(*accept_, false, false);
     define_out(*accept_);
     define_place(*accept_);
-    accept_->value("--from-dir DIR  Take the pending files of a directory", &from_dir_);
+    accept_->value("--from-dir DIR  Take the pending files of a directory",
+                   &from_dir_,
+                   {.takes = Takes::kDirectory});
     accept_->flag("--yes-in-ci  Accept although this is a CI job", &yes_in_ci_);
   }
 
   /// What the verbs below share with the gate, so that it may stand on either side of them.
   void define_out(Options& options) {
-    options.value("--out DIR  Directory of dumps and the pending file, for /dump/directory", &out_);
+    options.value("--out DIR  Directory of dumps and the pending file, for /dump/directory",
+                  &out_,
+                  {.takes = Takes::kDirectory});
   }
 
   void define_place(Options& options) {
-    options.value("--baselines DIR  Directory of baselines, for /baselines/directory", &baselines_);
+    options.value("--baselines DIR  Directory of baselines, for /baselines/directory",
+                  &baselines_,
+                  {.takes = Takes::kDirectory});
     options.value("--name NAME  Name of the gate, for /baselines/name", &name_);
   }
 

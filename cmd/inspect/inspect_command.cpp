@@ -151,7 +151,7 @@ class InspectCommand final : public Command {
 
   [[nodiscard]] std::unique_ptr<core::DumpSource> open(const std::string& dump) const {
     const std::vector<std::filesystem::path> references(references_.begin(), references_.end());
-    return partial_ ? store::open_partial(dump, references) : store::open_dump(dump, references);
+    return partial_ ? store::open_partial(dump, references) : store::open_named(dump, references);
   }
 
   [[nodiscard]] core::ExitCode show(const core::DumpSource& dump,
@@ -223,7 +223,8 @@ class InspectCommand final : public Command {
     return pair.equal ? core::ExitCode::kReproducible : core::ExitCode::kDivergence;
   }
 
-  std::string dump_ = value(&dump_, "dump DUMP  Dump to look into", {.required = true});
+  std::string dump_ =
+      value(&dump_, "dump DUMP  Dump to look into", {.takes = Takes::kDump, .required = true});
   bool list_ = flag(&list_, "--list  List operators, one line each");
   std::optional<std::string> operator_ = value(
       &operator_, "--operator GLOB  List those with such a name; /RE/ is a regular expression");
@@ -248,10 +249,13 @@ class InspectCommand final : public Command {
       value(&slice_, "--slice SLICE  A part of that tensor, as NumPy cuts it: 0,:8 or ...,-1");
   bool bits_ = flag(&bits_, "--bits  The bits beside each value, in hexadecimal");
   std::optional<std::string> against_ =
-      value(&against_, "--against DUMP  The same tensor in another dump: exit 1 if it differs");
+      value(&against_,
+            "--against DUMP  The same tensor in another dump: exit 1 if it differs",
+            {.takes = Takes::kDump});
   std::optional<std::string> export_ = value(&export_,
                                              "--export FILE  Write it to .npy, .safetensors, .csv "
-                                             "or .jsonl; without --tensor all of --op");
+                                             "or .jsonl; without --tensor all of --op",
+                                             {.takes = Takes::kFile});
   std::optional<std::string> as_ =
       value(&as_, "--as DTYPE  Convert what is exported: float32, bfloat16, ...");
   bool verify_ = flag(&verify_, "--verify  Check every stored byte against its digest");

@@ -62,6 +62,24 @@ std::string section(std::string_view title, const std::vector<CliOption>& option
   return options.empty() ? "" : fmt::format(".SH {}\n", title) + entries(options);
 }
 
+/// Below the headings that the help has.
+std::string option_sections(const std::vector<CliOption>& options) {
+  std::vector<std::string> headings;
+  for (const CliOption& option : options) {
+    if (std::ranges::find(headings, option.heading) == headings.end()) {
+      headings.push_back(option.heading);
+    }
+  }
+  std::string out = ".SH OPTIONS\n";
+  for (const std::string& heading : headings) {
+    if (heading != headings.front()) out += ".SS " + roff(heading) + "\n";
+    for (const CliOption& option : options) {
+      if (option.heading == heading) out += option_entry(option);
+    }
+  }
+  return out;
+}
+
 /// `repro-check gate accept [OPTIONS] [file ...]`
 std::string synopsis(const std::string& words, const CliVerb& verb) {
   std::string out = fmt::format("\\fBrepro\\-check {}\\fR [\\fIOPTIONS\\fR]", roff(words));
@@ -125,7 +143,7 @@ std::string man_page(const CliVerb& tool) {
 std::string man_page(const CliVerb& tool, const CliVerb& verb) {
   std::string out = head("repro-check-" + verb.name, verb.summary);
   out += ".SH SYNOPSIS\n" + synopsis(verb.name, verb);
-  out += section("ARGUMENTS", verb.positionals) + section("OPTIONS", verb.options);
+  out += section("ARGUMENTS", verb.positionals) + option_sections(verb.options);
   out += verbs_below(verb);
   out += section("OPTIONS EVERYWHERE", tool.global_options) + exit_status();
   return out + examples(verb.examples) + ".SH SEE ALSO\n\\fBrepro\\-check\\fR(1)\n";
@@ -181,7 +199,7 @@ class ManCommand final : public Command {
   std::optional<std::string> directory_ =
       value(&directory_,
             "--directory DIR  Write every page into this directory",
-            {.excludes = "command"});
+            {.takes = Takes::kDirectory, .excludes = "command"});
 };
 
 }  // namespace

@@ -34,7 +34,7 @@ inline constexpr const char* kExitTable =
     "Exit codes:\n"
     "    0  reproducible\n"
     "    1  divergence, or a result that recording changes\n"
-    "    2  usage or configuration\n"
+    "    2  usage or configuration, or a folder that holds no recording\n"
     "    3  a dump is unreadable, truncated, damaged, or of an unknown version\n"
     "    4  not comparable, nothing was compared, or only the part that was recorded\n"
     "    5  a run failed\n"

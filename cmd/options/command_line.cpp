@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// The only file of the tool that sees CLI11, whose headers take long to compile.
+// The only file of the tool that sees CLI11, whose headers take long to compile. CLI11 cuts the
+// words of a command line into options and their values. What they may be, and all that is said of
+// them, stands here.
 #include "cmd/options/command_line.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <filesystem>
-#include <sstream>
+#include <limits>
 #include <string_view>
 #include <type_traits>
 
-#include "cmd/render/page.h"
+#include "cmd/options/help.h"
 #include "cmd/render/render.h"
 #include "core/error.h"
 #include "core/text/text.h"
@@ -21,190 +26,169 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kGlobalGroup = "Everywhere";
+using Words = std::vector<std::string>;
 
-std::vector<std::string> split(const std::string& text, char separator) {
-  std::vector<std::string> parts;
-  std::istringstream in(text);
-  for (std::string part; std::getline(in, part, separator);) parts.push_back(part);
+constexpr const char* kOptions = "Options";
+constexpr const char* kGlobalHeading = "Everywhere";
+constexpr const char* kNumber = "a number";
+
+Words split(const std::string& text, char separator) {
+  Words parts;
+  for (const std::string_view part : core::split(text, separator)) {
+    if (!part.empty()) parts.emplace_back(part);
+  }
   return parts;
 }
 
-std::optional<std::string> near(const std::string& word, const std::vector<std::string>& known) {
+std::optional<std::string> near(const std::string& word, const Words& known) {
   const std::vector<std::string_view> views(known.begin(), known.end());
   const auto found = core::near_miss(word, views);
   return found ? std::optional(std::string(*found)) : std::nullopt;
 }
 
-std::vector<const CLI::App*> below(const CLI::App& app) {
-  return app.get_subcommands([](const CLI::App*) { return true; });
+bool contains(const Words& words, const std::string& word) {
+  return std::ranges::find(words, word) != words.end();
 }
 
-/// `repro-check gate accept`
-std::string words_of(const CLI::App& verb) {
-  const CLI::App* above = verb.get_parent();
-  return above == nullptr ? verb.get_name() : words_of(*above) + " " + verb.get_name();
-}
+/// `-n` and `--repeat`, but neither `-` nor what stands behind an equals sign.
+bool is_option(const std::string& word) { return word.size() > 1 && word.starts_with("-"); }
 
-/// The command that was chosen, down to the verb below a verb; the tool where none was.
-const CLI::App* chosen_verb(const CLI::App& app) {
-  const CLI::App* verb = &app;
-  while (!verb->get_subcommands().empty()) verb = verb->get_subcommands().front();
-  return verb;
-}
-
-/// The name of what an option takes: a check may have put its own words behind it.
-std::string type_of(const CLI::Option& option) {
-  const std::string type = option.get_type_name();
-  return type.substr(0, type.find(':'));
-}
-
-[[noreturn]] void reject_extra(const std::string& word, const CLI::App& app, const CLI::App* verb) {
-  const std::string name = word.substr(0, word.find('='));
-  const CLI::App& place = verb == nullptr ? app : *verb;
-  std::string message;
-  std::vector<std::string> known;
-  if (name.starts_with("-")) {
-    message = "unknown option " + name;
-    for (const CLI::Option* option : place.get_options()) {
-      for (const std::string& each : option->get_lnames()) known.push_back("--" + each);
-      for (const std::string& each : option->get_snames()) known.push_back("-" + each);
-    }
-  } else {
-    message = verb == nullptr ? "unknown command \"" + name + "\""
-                              : "unexpected argument \"" + word + "\"";
-    for (const CLI::App* each : below(place)) known.push_back(each->get_name());
-  }
-  if (name == "-V") throw core::usage_error(message, "did you mean --version?");
-  // Of one letter any other is near.
-  if (name.size() < 2 || (name.size() == 2 && name.starts_with("-"))) known.clear();
-  throw core::usage_error(message, near_hint(name, known, "see `" + words_of(place) + " --help`"));
-}
-
-/// Turns CLI11's exceptions into ours. An unknown word is named before anything it may have caused,
-/// such as a positional that seems to be missing.
-[[noreturn]] void reject(const CLI::ParseError& error, const CLI::App& app) {
-  const CLI::App* chosen = chosen_verb(app);
-  const CLI::App* verb = chosen == &app ? nullptr : chosen;
-  std::vector<std::string> stray = app.remaining(true);
-  stray.erase(std::ranges::find(stray, "--"), stray.end());  // what follows is a program's
-  const bool is_required = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
-  const bool is_about_words =
-      dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr || is_required;
-  if (is_about_words && !stray.empty()) {
-    // The first word is a verb, and what follows is its own. Else options come first: the word
-    // after an unknown option may be its value.
-    if (verb == nullptr && !stray.front().starts_with("-")) reject_extra(stray.front(), app, verb);
-    for (const std::string& word : stray) {
-      if (word.starts_with("-")) reject_extra(word, app, verb);
-    }
-    reject_extra(stray.front(), app, verb);
-  }
-  if (verb == nullptr && is_required) {
-    throw core::usage_error("no command was given", "see `repro-check --help`");
-  }
-  std::string message = error.what();
-  if (dynamic_cast<const CLI::ConversionError*>(&error) != nullptr) {
-    // CLI11 says "Could not convert: --op = x".
-    message = message.substr(message.find(": ") + 2);
-    if (const std::size_t equals = message.find(" = "); equals != std::string::npos) {
-      message =
-          message.substr(0, equals) + ": \"" + message.substr(equals + 3) + "\" is not a number";
-    }
-  }
-  throw core::usage_error(message, "see `" + words_of(*chosen) + " --help`");
+/// `"many"`, or `nothing`.
+std::string shown(const std::string& given) {
+  return given.empty() ? "nothing" : "\"" + core::printable(given) + "\"";
 }
 
 /// Of an option as Options has it: `-n,--repeat`, `N` and `Run so many times`.
 struct OptionText {
   explicit OptionText(const std::string& text) {
-    const std::size_t shown = text.find("  ");
+    const std::size_t gap = text.find("  ");
     const std::size_t space = text.find(' ');
     names = text.substr(0, space);
-    if (space < shown) value = text.substr(space + 1, shown - space - 1);
-    help = text.substr(shown + 2);
+    if (space < gap) value = text.substr(space + 1, gap - space - 1);
+    help = text.substr(gap + 2);
   }
   std::string names;
   std::string value;  ///< empty for a flag
   std::string help;
 };
 
-/// Help as wide as `columns`: what is too long goes on below where its text began.
-/// @param columns  0 = as it is
-std::string help_within(const std::string& help, std::size_t columns) {
-  constexpr std::size_t kIndent = 6;
-  constexpr std::size_t kNarrowest = 24;
-  if (columns == 0) return help;
-  std::string out;
-  for (std::string line : split(help, '\n')) {
-    if (line.size() <= columns) {
-      out += line + "\n";
-      continue;
-    }
-    const std::size_t start = std::min(line.find_first_not_of(' '), line.size());
-    const std::size_t gap = line.find("  ", start);
-    std::size_t indent = gap == std::string::npos ? start : line.find_first_not_of(' ', gap);
-    std::string before = line.substr(0, indent);
-    line.erase(0, indent);
-    if (gap == std::string::npos) {
-      indent += 2;
-    } else if (indent + kNarrowest > columns) {
-      out += before.substr(0, gap) + "\n";
-      indent = kIndent;
-      before.assign(indent, ' ');
-    }
-    const std::size_t width = std::max(columns, indent + 4) - indent;
-    for (const Line& piece : Line(line).wrapped(width, width)) {
-      out += before + piece.str(false) + "\n";
-      before.assign(indent, ' ');
-    }
-  }
-  return out;
-}
-
-CliOption to_option(const CLI::Option& option, bool positional) {
-  CliOption out;
-  if (positional) {
-    out.names.push_back(option.get_name(true));
+/// The value of an option, or empty where the text is none of its numbers.
+template <typename T>
+std::optional<T> number_of(const std::string& text, const OptionRules& rules) {
+  const auto number = core::parse_number<T>(text);
+  if (!number || text.starts_with("-")) return std::nullopt;
+  if constexpr (std::is_same_v<T, double>) {
+    return std::isfinite(*number) ? number : std::nullopt;
   } else {
-    for (const std::string& name : option.get_snames()) out.names.push_back("-" + name);
-    for (const std::string& name : option.get_lnames()) out.names.push_back("--" + name);
+    const auto whole = static_cast<std::uint64_t>(*number);
+    const bool is_inside =
+        !rules.range || (whole >= rules.range->first && whole <= rules.range->second);
+    return is_inside ? number : std::nullopt;
   }
-  const bool is_flag = option.get_items_expected_max() == 0;
-  out.value = is_flag ? "" : type_of(option);
-  if (out.value.find('|') != std::string::npos) out.words = split(out.value, '|');
-  if (out.value == "FORMAT=DEST") {
-    for (const ReportFormat& format : report_formats()) {
-      out.words.push_back(std::string(format.name) + "=");
-    }
-  }
-  out.description = option.get_description();
-  out.repeats = option.get_items_expected_max() > 1;
-  out.required = option.get_required();
-  return out;
 }
 
-CliVerb tree_of(const CLI::App& app) {
-  CliVerb out;
-  out.name = app.get_name();
-  out.summary = app.get_description();
-  const std::vector<std::string> footer = split(app.get_footer(), '\n');
-  if (!footer.empty() && footer.front() == "Examples:") {
-    out.examples.assign(footer.begin() + 1, footer.end());
-    for (std::string& line : out.examples) line.erase(0, 2);
+/// What a number must be, in words.
+template <typename T>
+std::string expected_number(const OptionRules& rules) {
+  if constexpr (std::is_same_v<T, double>) {
+    return "a number of 0 or more";
+  } else {
+    const std::uint64_t first = rules.range ? rules.range->first : 0;
+    const std::uint64_t last = rules.range
+                                   ? rules.range->second
+                                   : static_cast<std::uint64_t>(std::numeric_limits<T>::max());
+    return last == std::numeric_limits<std::uint64_t>::max()
+               ? fmt::format("a whole number of {} or more", first)
+               : fmt::format("a whole number from {} to {}", first, last);
   }
-  for (const CLI::Option* option : app.get_options()) {
-    // One may be both: `config,-c,--config`.
-    if (option->get_positional()) out.positionals.push_back(to_option(*option, true));
-    if (!option->nonpositional()) continue;
-    const bool is_global = option->get_group() == kGlobalGroup;
-    (is_global ? out.global_options : out.options).push_back(to_option(*option, false));
+}
+
+template <typename T>
+struct ValueOf {
+  using type = T;
+};
+template <typename T>
+struct ValueOf<std::vector<T>> {
+  using type = T;
+};
+template <typename T>
+struct ValueOf<std::optional<T>> {
+  using type = T;
+};
+
+/// Verbs of other tools, and what they are called here.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kGuessed{
+    {{"compare", "diff"},
+     {"show", "inspect"},
+     {"check", "run"},
+     {"trace", "exec"},
+     {"version", "--version"}}};
+
+/// The command that a word in place of a verb stands for; empty where there is none.
+std::string command_meant_by(const std::string& word) {
+  for (const auto& [guessed, verb] : kGuessed) {
+    if (word == guessed) return fmt::format("repro-check {}", verb);
   }
-  for (const CLI::App* verb : below(app)) out.verbs.push_back(tree_of(*verb));
-  return out;
+  std::error_code ignored;
+  if (word.ends_with(".py")) return fmt::format("repro-check run -- python {}", word);
+  if (word.starts_with("python") || word == "torchrun") {
+    return fmt::format("repro-check run -- {} ...", word);
+  }
+  return fs::is_regular_file(word, ignored) ? "repro-check run " + word : "";
 }
 
 }  // namespace
+
+/// An option as it was defined, and what is to become of what was given.
+struct Options::Given {
+  CliOption cli;
+  OptionRules rules;
+  std::string expected;  ///< what it takes, in words
+  std::string fallback;  ///< a flag's value where it was given none
+  bool is_list = false;
+  CLI::Option* option = nullptr;  ///< null for the words behind --
+  std::function<void(const Words&)> take;
+
+  /// `--repeat`, or the name of a positional.
+  [[nodiscard]] const std::string& name() const { return cli.names.back(); }
+  [[nodiscard]] Words words() const { return option == nullptr ? Words() : option->results(); }
+
+  [[noreturn]] void refuse(const std::string& given, const std::string& see) const {
+    throw core::usage_error(fmt::format("{}: expected {}, got {}", name(), expected, shown(given)),
+                            mend(given, option_line(cli) + "\n" + see));
+  }
+  [[nodiscard]] std::string mend(const std::string& given, const std::string& otherwise) const {
+    if (const std::string own = rules.mend ? rules.mend(given) : std::string(); !own.empty()) {
+      return own;
+    }
+    return given.empty() ? otherwise : near_hint(given, cli.words, otherwise);
+  }
+
+  /// @throws core::Error{kUsage} with `see` where nothing better is known
+  void fill(const std::string& see) const {
+    Words given = words();
+    if (given.empty()) return;
+    for (const std::string& word : given) expect(word, see);
+    if (!is_list && given.size() > 1 && cli.takes != Takes::kNothing) {
+      throw core::usage_error(fmt::format("{} was given {} times", name(), given.size()),
+                              "it takes one value: leave out all but one");
+    }
+    if (rules.commas) given = split(fmt::format("{}", fmt::join(given, ",")), ',');
+    take(given);
+  }
+
+  void expect(const std::string& word, const std::string& see) const {
+    // What looks like an option stands where a value was forgotten.
+    if (cli.takes != Takes::kNothing && word.starts_with("--") && word.size() > 2) refuse("", see);
+    const bool is_path = cli.takes == Takes::kFile || cli.takes == Takes::kDirectory ||
+                         cli.takes == Takes::kDump || cli.takes == Takes::kExisting;
+    const bool is_wrong = (is_path && word.empty()) ||
+                          (cli.takes == Takes::kWord && !contains(cli.words, word)) ||
+                          (cli.takes == Takes::kNumber && !core::parse_number<double>(word));
+    if (is_wrong) refuse(word, see);
+    if (rules.check) rules.check(word);
+  }
+};
 
 std::string near_hint(const std::string& word,
                       const std::vector<std::string>& candidates,
@@ -231,100 +215,140 @@ void expect_path(const std::string& given) {
 }
 
 Options::Options(const std::string& name, const std::string& summary)
-    : tool_(std::make_unique<CLI::App>(summary, name)), app_(tool_.get()) {
-  app_->set_help_flag("-h,--help", "Print this help");
-  app_->require_subcommand(1);
-  app_->get_formatter()->label("SUBCOMMAND", "COMMAND");
+    : tool_(std::make_unique<CLI::App>(summary, name)), app_(tool_.get()), heading_(kOptions) {
+  cli_.name = name;
+  cli_.summary = summary;
+  app_->require_subcommand(0, 1);
+  app_->set_help_flag();
+  flag("-h,--help  Print this help", &help_);
 }
 
-Options::Options(CLI::App* app) : app_(app) {}
+Options::Options(CLI::App* app, Options* above) : app_(app), above_(above), heading_(kOptions) {
+  app_->set_help_flag();
+  flag("-h,--help  Print this help", &help_);
+}
 
 Options::~Options() = default;
 
-void Options::keep_to(CLI::Option& option, const std::string& value, const OptionRules& rules) {
-  if (!value.empty()) option.type_name(value);
-  if (global_) option.group(kGlobalGroup);
-  if (rules.required) option.required();
-  if (rules.repeatable) option.take_all();
-  // Else one word each time, or it would take those of a program.
-  const bool is_named = !option.get_lnames().empty() || !option.get_snames().empty();
-  if (is_named && !rules.words) option.allow_extra_args(false);
-  if (rules.commas) option.delimiter(',');
-  if (rules.shows_default) option.capture_default_str();
-  if (rules.excludes != nullptr) option.excludes(app_->get_option(rules.excludes));
-  if (rules.range) {
-    CLI::Validator range = CLI::Range(rules.range->first, rules.range->second);
-    if (!rules.shows_range) range.description("");
-    option.check(range);
+Options::Given& Options::add(const std::string& text, const OptionRules& rules) {
+  const OptionText said(text);
+  Given& given = *given_.emplace_back(std::make_unique<Given>());
+  given.rules = rules;
+  if (!rules.heading.empty()) heading_ = rules.heading;
+  const std::size_t braces = said.names.find('{');
+  if (braces != std::string::npos) {
+    given.fallback = said.names.substr(braces + 1, said.names.size() - braces - 2);
   }
-  if (rules.check) {
-    const auto check = [check = rules.check](std::string& given) -> std::string {
-      check(given);
-      return {};
-    };
-    option.check(CLI::Validator(check, "", "value"));
-  }
-  // For numbers that cannot be negative: CLI11 takes -1 for the largest one.
-  if (value == "N" || value.starts_with("N,") || value == "INDEX" || value == "SECONDS") {
-    const auto count = [](std::string& given) -> std::string {
-      return given.starts_with("-") ? "expected a number of 0 or more, got " + given : "";
-    };
-    option.check(CLI::Validator(count, "", "count"));
-  }
+  given.cli.names = split(said.names.substr(0, braces), ',');
+  given.cli.value = said.value;
+  given.cli.takes = rules.takes;
+  given.cli.description = said.help;
+  given.cli.heading = global_ ? kGlobalHeading : heading_;
+  given.cli.required = rules.required;
+  given.expected = said.value;
+  return given;
 }
 
+void Options::end_heading() { heading_ = kOptions; }
+
 void Options::value(const std::string& text, const Target& into, const OptionRules& rules) {
-  const OptionText said(text);
-  const auto add = [&](const auto& target) -> CLI::Option* {
-    if constexpr (std::is_pointer_v<std::decay_t<decltype(target)>>) {
-      return app_->add_option(said.names, *target, said.help);
+  Given& given = add(text, rules);
+  const auto set = [&](const auto& target) {
+    using Goal = std::decay_t<decltype(target)>;
+    if constexpr (!std::is_pointer_v<Goal>) {
+      if (rules.takes == Takes::kNumber) given.expected = kNumber;
+      given.take = [target](const Words& words) {
+        for (const std::string& word : words) target(word);
+      };
     } else {
-      return app_->add_option_function<std::string>(said.names, target, said.help);
+      using Whole = std::remove_pointer_t<Goal>;
+      using Value = typename ValueOf<Whole>::type;
+      constexpr bool kIsList = std::is_same_v<Whole, std::vector<Value>>;
+      given.is_list = kIsList;
+      if constexpr (!std::is_same_v<Value, std::string>) {
+        given.expected = expected_number<Value>(rules);
+      }
+      given.take = [this, target, &given](const Words& words) {
+        if constexpr (kIsList) target->clear();
+        for (const std::string& word : words) {
+          Value value{};
+          if constexpr (std::is_same_v<Value, std::string>) {
+            value = word;
+          } else {
+            const auto number = number_of<Value>(word, given.rules);
+            if (!number) given.refuse(word, see_help());
+            value = *number;
+          }
+          if constexpr (kIsList) {
+            target->push_back(value);
+          } else {
+            *target = value;
+          }
+        }
+      };
     }
   };
-  keep_to(*std::visit(add, into), said.value, rules);
+  std::visit(set, into);
+  given.cli.repeats = given.is_list;
+  if (rules.takes == Takes::kReport) {
+    for (const ReportFormat& format : report_formats()) {
+      given.cli.words.push_back(std::string(format.name) + "=");
+    }
+  }
+  given.option =
+      app_->add_option(fmt::format("{}", fmt::join(given.cli.names, ",")), CLI::callback_t());
+  given.option->take_all();
+  // Else one word each time, or it would take those of a program.
+  const bool is_named = given.name().starts_with("-");
+  given.option->allow_extra_args(rules.words || (given.is_list && !is_named));
 }
 
 void Options::word(const std::string& text, const Target& into, const OptionRules& rules) {
-  value(text, into, rules);
-  const OptionText said(text);
-  const auto check = [known = split(said.value, '|')](std::string& given) -> std::string {
-    if (std::ranges::find(known, given) != known.end()) return {};
-    const auto found = near(given, known);
-    return fmt::format("\"{}\" is none of {}{}",
-                       given,
-                       fmt::join(known, ", "),
-                       found ? fmt::format("; did you mean {}?", *found) : "");
-  };
-  // Without a description: CLI11 would print the words a second time in the help.
-  const std::string last = said.names.substr(said.names.rfind(',') + 1);
-  app_->get_option(last)->check(CLI::Validator(check, "", "words"));
+  OptionRules of_words = rules;
+  of_words.takes = Takes::kWord;
+  value(text, into, of_words);
+  Given& given = *given_.back();
+  given.cli.words = split(given.cli.value, '|');
+  given.expected = fmt::format("one of {}", fmt::join(given.cli.words, ", "));
 }
 
 void Options::flag(const std::string& text, const FlagTarget& into, const OptionRules& rules) {
-  const OptionText said(text);
-  const auto add = [&](const auto& target) -> CLI::Option* {
-    using Given = std::decay_t<decltype(target)>;
-    if constexpr (std::is_same_v<Given, bool*>) {
-      return app_->add_flag(said.names, *target, said.help);
-    } else if constexpr (std::is_pointer_v<Given>) {
-      const auto take = [target](std::int64_t number) {
-        *target = static_cast<std::uint64_t>(std::max<std::int64_t>(0, number));
-      };
-      return app_->add_flag_function(said.names, take, said.help);
-    } else {
-      return app_->add_flag_function(said.names, target, said.help);
+  OptionRules of_flags = rules;
+  of_flags.takes = Takes::kNothing;
+  Given& given = add(text, of_flags);
+  const bool has_number = !given.fallback.empty();
+  given.expected = has_number ? expected_number<std::uint64_t>(rules) : "no value";
+  given.take = [this, into, has_number, &given](const Words& words) {
+    std::uint64_t number = words.size();
+    for (const std::string& word : words) {
+      if (word == "true") continue;  // as CLI11 says that it was given alone
+      const auto said = number_of<std::uint64_t>(word, given.rules);
+      if (!has_number || !said) given.refuse(word, see_help());
+      number = *said;
     }
+    if (has_number && contains(words, "true")) {
+      number = core::parse_number<std::uint64_t>(given.fallback).value();
+    }
+    std::visit(
+        [&](const auto& target) {
+          using Goal = std::decay_t<decltype(target)>;
+          if constexpr (!std::is_pointer_v<Goal>) {
+            target(static_cast<std::int64_t>(number));
+          } else if constexpr (std::is_same_v<Goal, bool*>) {
+            *target = true;
+          } else {
+            *target = number;
+          }
+        },
+        into);
   };
-  keep_to(*std::visit(add, into), "", rules);
+  given.option = app_->add_flag(fmt::format("{}", fmt::join(given.cli.names, ",")));
+  given.option->take_all();
 }
 
 void Options::command(const std::string& text, std::vector<std::string>* into) {
-  const OptionRules rules{.check = [](const std::string& word) {
-    throw core::usage_error("unexpected argument \"" + word + "\"",
-                            "the command of a program stands behind --");
-  }};
-  value(text, into, rules);
+  Given& given = add(text, {.takes = Takes::kCommand});
+  given.cli.repeats = true;
   command_ = into;
 }
 
@@ -345,70 +369,210 @@ std::vector<const char*> Options::take_command(std::vector<const char*> words) c
 }
 
 Options& Options::verb(const std::string& name, const std::string& summary) {
-  const bool is_tool = tool_ != nullptr;
-  if (!is_tool) app_->require_subcommand(0, 1);
-  CLI::App* verb = app_->add_subcommand(name, summary);
-  if (is_tool) {
-    verb->group("Commands");
-    verb->set_help_flag("-h,--help", "Print this help");
-  }
-  verbs_.emplace_back(new Options(verb));
+  if (tool_ == nullptr) app_->require_subcommand(0, 1);
+  verbs_.emplace_back(new Options(app_->add_subcommand(name, summary), this));
+  CliVerb& cli = verbs_.back()->cli_;
+  cli.name = name;
+  cli.summary = summary;
+  cli.heading = "Commands";
   return *verbs_.back();
 }
 
-std::string Options::name() const { return app_->get_name(); }
+std::string Options::name() const { return cli_.name; }
 
-std::string Options::words() const { return words_of(*app_); }
+std::string Options::words() const {
+  return above_ == nullptr ? name() : above_->words() + " " + name();
+}
+
+std::string Options::see_help() const { return "see `" + words() + " --help`"; }
 
 bool Options::is_chosen() const { return app_->parsed(); }
 
-void Options::footer(const std::string& text) { app_->footer(text); }
-
-void Options::begin_globals() {
-  // Of a verb below a verb behind what is its own.
-  if (app_->get_parent() != nullptr && app_->get_parent()->get_parent() != nullptr) {
-    app_->set_help_flag("-h,--help", "Print this help");
-  }
-  global_ = true;
-}
+void Options::begin_globals() { global_ = true; }
 
 void Options::version(const std::function<std::string()>& text) {
-  app_->set_version_flag("--version", text, "Print versions");
+  version_text_ = text;
+  flag("--version  Print versions", &version_);
+}
+
+Options& Options::chosen() {
+  for (const auto& verb : verbs_) {
+    if (verb->is_chosen()) return verb->chosen();
+  }
+  return *this;
+}
+
+std::string Options::behind_dashes(const std::string& more) const {
+  return fmt::format(
+      "a program and all that it takes stand behind --: {} -- python train.py{}", words(), more);
+}
+
+void Options::refuse_option(const std::string& word) const {
+  const std::string name = word.substr(0, word.find('='));
+  const std::string bare = name.substr(name.starts_with("--") ? 2 : 1);
+  Words known;
+  std::string hint;
+  bool has_program = false;
+  for (const auto& given : given_) {
+    for (const std::string& each : given->cli.names) {
+      if (each.starts_with("-")) known.push_back(each);
+    }
+    has_program = has_program || takes_program(given->cli.takes);
+    if (!hint.empty()) continue;
+    if (contains(given->cli.words, bare)) hint = given->name() + " " + bare;
+    if (contains(given->cli.words, bare + "=")) hint = given->name() + " " + bare + "=FILE";
+  }
+  if (name == "-V") hint = "--version";
+  // Only before the verb it is unknown.
+  if (contains(known, name)) {
+    throw core::usage_error(fmt::format("{} stands before the command", name),
+                            fmt::format("write it behind: {} {}", words(), word));
+  }
+  if (!hint.empty()) hint = "did you mean " + hint + "?";
+  // Of one letter any other is near.
+  if (bare.size() > 1 && hint.empty()) hint = near_hint(name, known, "");
+  if (hint.empty()) hint = has_program ? behind_dashes(" " + word) : see_help();
+  throw core::usage_error("unknown option " + name, hint);
+}
+
+void Options::refuse_word(const std::string& word) const {
+  const bool is_tool = above_ == nullptr;
+  const std::string message = fmt::format(
+      "{} \"{}\"", is_tool ? "unknown command" : "unexpected argument", core::printable(word));
+  if (const std::string meant = is_tool ? command_meant_by(word) : ""; !meant.empty()) {
+    throw core::usage_error(message, "did you mean " + meant + "?");
+  }
+  Words known;
+  for (const auto& verb : verbs_) known.push_back(verb->name());
+  if (word.size() < 2) known.clear();  // of one letter any other is near
+  throw core::usage_error(
+      message, near_hint(word, known, command_ == nullptr ? see_help() : behind_dashes("")));
+}
+
+void Options::refuse_unknown(const Words& unknown) const {
+  if (unknown.empty()) return;
+  // The first word of the tool is a verb, and what follows is its own. Else options come first: the
+  // word behind an unknown option may be its value.
+  const bool is_verb = above_ == nullptr && !is_option(unknown.front());
+  const auto option = std::ranges::find_if(unknown, is_option);
+  if (!is_verb && option != unknown.end()) refuse_option(*option);
+  refuse_word(unknown.front());
+}
+
+void Options::refuse_lacking(const std::string& word) const {
+  const std::string last_word = word.substr(0, word.find('='));
+  for (const Options* options = this; options != nullptr; options = options->above_) {
+    for (const auto& given : options->given_) {
+      for (const std::string& name : given->cli.names) {
+        // `-qo` as well.
+        const bool is_letter = name.size() == 2 && !last_word.starts_with("--") &&
+                               is_option(last_word) && last_word.back() == name.back();
+        if (given->cli.takes != Takes::kNothing && (last_word == name || is_letter)) {
+          given->refuse("", options->see_help());
+        }
+      }
+    }
+  }
+  throw core::usage_error(core::printable(last_word) + ": expected a value, got nothing",
+                          see_help());
+}
+
+void Options::fill() const {
+  if (above_ != nullptr) above_->fill();
+  for (const auto& given : given_) given->fill(see_help());
+  for (const auto& given : given_) {
+    if (given->rules.excludes == nullptr || given->words().empty()) continue;
+    for (const auto& other : given_) {
+      if (contains(other->cli.names, given->rules.excludes) && !other->words().empty()) {
+        throw core::usage_error(
+            fmt::format("{} and {} contradict each other", other->name(), given->name()),
+            "give one of them");
+      }
+    }
+  }
+}
+
+void Options::expect_required() const {
+  for (const auto& given : given_) {
+    if (!given->cli.required || !given->words().empty()) continue;
+    const CliOption& cli = given->cli;
+    const std::string what =
+        cli.names.back().starts_with("-") ? cli.names.back() + " " + cli.value : cli.value;
+    throw core::usage_error(
+        fmt::format("{}: {} is missing", name(), what),
+        cli_.examples.empty() ? see_help() : "for example: " + cli_.examples.front());
+  }
 }
 
 std::optional<std::string> Options::parse(const std::vector<const char*>& words,
                                           std::size_t columns) {
   const std::vector<const char*> own = take_command(words);
+  bool lacks_value = false;
   try {
     app_->parse(static_cast<int>(own.size()), own.data());
-  } catch (const CLI::CallForVersion& version) {
-    return std::string(version.what()) + "\n";
-  } catch (const CLI::CallForHelp&) {
-    // CLI11 asks for help before it looks at words.
-    if (!app_->remaining(true).empty()) reject(CLI::ExtrasError(app_->remaining(true)), *app_);
-    return help_within(app_->help(), columns);
-  } catch (const CLI::ParseError& error) {
-    reject(error, *app_);
+  } catch (const CLI::ExtrasError&) {
+    // What nothing has taken is told below.
+  } catch (const CLI::ArgumentMismatch&) {
+    lacks_value = true;  // the last word's: all others are followed by one
+  } catch (const CLI::Error& error) {
+    throw core::internal_error(std::string("the command line cannot be read: ") + error.what());
   }
+  const Options& verb = chosen();
+  Words unknown = app_->remaining(true);
+  std::erase(unknown, "--");
+  verb.refuse_unknown(unknown);
+  if (lacks_value) verb.refuse_lacking(own.back());
+  // CLI11 takes the next word for the value.
+  for (const std::string_view word : own) {
+    if (word == "--") break;
+    if (word.starts_with("--") && word.find('=') == word.size() - 1) {
+      verb.refuse_lacking(std::string(word));
+    }
+  }
+  verb.fill();
+  if (version_) return version_text_() + "\n";
+  for (const Options* each = &verb; each != nullptr; each = each->above_) {
+    if (each->help_) return help_text(verb.tree(), verb.words(), verb.footer_, columns);
+  }
+  if (verb.above_ == nullptr) {
+    throw core::usage_error("no command was given", "see `repro-check --help`");
+  }
+  verb.expect_required();
   return std::nullopt;
 }
 
 void Options::expect_paths() const {
-  for (const CLI::Option* option : chosen_verb(*app_)->get_options()) {
-    const std::string type = type_of(*option);
-    if (type != "DUMP" && type != "JOURNAL" && type != "FILE.tar.zst") continue;
-    for (const std::string& given : option->results()) expect_path(given);
+  for (const auto& verb : verbs_) {
+    if (verb->is_chosen()) verb->expect_paths();
+  }
+  for (const auto& given : given_) {
+    if (given->cli.takes != Takes::kDump && given->cli.takes != Takes::kExisting) continue;
+    for (const std::string& word : given->words()) expect_path(word);
   }
 }
 
-void OptionGroup::define(Options& options) {
-  for (const auto& add : members_) add(options);
+CliVerb Options::tree() const {
+  CliVerb out = cli_;
+  for (const auto& given : given_) {
+    CliOption option = given->cli;
+    const auto is_dashed = [](const std::string& name) { return name.starts_with("-"); };
+    // One may be both: `config,-c,--config`.
+    if (!is_dashed(option.names.front())) {
+      CliOption& positional = out.positionals.emplace_back(option);
+      positional.names.resize(1);
+      option.names.erase(option.names.begin());
+    }
+    if (option.names.empty()) continue;
+    (option.heading == kGlobalHeading ? out.global_options : out.options).push_back(option);
+  }
+  for (const auto& verb : verbs_) out.verbs.push_back(verb->tree());
+  return out;
 }
 
-CliVerb Options::tool_tree() const {
-  const CLI::App* app = app_;
-  while (app->get_parent() != nullptr) app = app->get_parent();
-  return tree_of(*app);
+CliVerb Options::tool_tree() const { return above_ == nullptr ? tree() : above_->tool_tree(); }
+
+void OptionGroup::define(Options& options) {
+  for (const auto& add : members_) add(options);
 }
 
 }  // namespace repro_check::cmd

@@ -21,12 +21,32 @@ class Option;
 
 namespace repro_check::cmd {
 
-/// One option or positional of a verb, for completions and manual pages.
+/// What an option takes.
+enum class Takes {
+  kText,       ///< any text; a number where the target is one
+  kNothing,    ///< a flag
+  kNumber,     ///< a number, where the target is a function
+  kWord,       ///< one of a few words
+  kFile,       ///< a file, there or to be made
+  kDirectory,  ///< a folder, there or to be made
+  kDump,       ///< what holds a recording: a folder or a pack
+  kExisting,   ///< a file or folder that is there, whatever it holds
+  kReport,     ///< a format of reports, `=` and a file
+  kCommand,    ///< the words of a program, which stand behind --
+  kFileOrCommand,
+};
+constexpr bool takes_program(Takes takes) noexcept {
+  return takes == Takes::kCommand || takes == Takes::kFileOrCommand;
+}
+
+/// One option or positional of a verb, for help, completions and manual pages.
 struct CliOption {
   std::vector<std::string> names;  ///< `-n`, `--repeat`; of a positional its name alone
-  std::string value;               ///< `FILE`, `text|json`; empty for a flag
+  std::string value;               ///< how help calls the value, `FILE`; empty for a flag
+  Takes takes = Takes::kText;
   std::vector<std::string> words;  ///< the values it takes, where they are few
   std::string description;
+  std::string heading;  ///< what it stands below in the help
   bool repeats = false;
   bool required = false;
 };
@@ -35,6 +55,7 @@ struct CliOption {
 struct CliVerb {
   std::string name;
   std::string summary;
+  std::string heading;  ///< what it stands below in the help of what is above it
   std::vector<CliOption> positionals;
   std::vector<CliOption> options;
   std::vector<CliOption> global_options;  ///< those that every verb takes
@@ -44,22 +65,24 @@ struct CliVerb {
 
 /// What an option is to keep to.
 struct OptionRules {
+  Takes takes = Takes::kText;
   bool required = false;
-  bool repeatable = false;     ///< one value each time
-  bool commas = false;         ///< between several values
-  bool words = false;          ///< all that follow, up to the next option
-  bool shows_default = false;  ///< in the help
+  bool commas = false;  ///< between several values
+  bool words = false;   ///< all that follow, up to the next option
   const char* excludes = nullptr;
   std::optional<std::pair<std::uint64_t, std::uint64_t>> range = {};
-  bool shows_range = true;
   std::function<void(const std::string&)> check = {};  ///< throws core::Error
+  /// How to mend another word than those it takes; empty where nothing is known of it.
+  std::function<std::string(const std::string&)> mend = {};
+  /// Begins a group in the help, up to the next; empty = goes on in the one before it.
+  std::string heading = {};
 };
 
 /// What the tool, or one of its verbs, takes on the command line: parser, help, completions and
 /// manual pages are made of it. What it fills outlives it.
 class Options : core::Pinned {
  public:
-  /// Where what was given goes.
+  /// Where what was given goes. A list takes the option several times, all others take it once.
   using Target = std::variant<std::string*,
                               std::optional<std::string>*,
                               std::vector<std::string>*,
@@ -80,14 +103,18 @@ class Options : core::Pinned {
 
   // An option is said as help has it: its names, how its value is called, and behind two spaces
   // what it is: `-n,--repeat N  Run so many times`. Names without dashes are those of a positional;
-  // one may be both: `config,-c,--config FILE  Configuration`.
+  // one may be both: `config,-c,--config FILE  Configuration`. What it takes is said by the target
+  // and the rules, never by how the value is called.
 
   void value(const std::string& text, const Target& into, const OptionRules& rules = {});
   /// One of a few words, `text|json`; another one is an error that names the near miss.
   void word(const std::string& text, const Target& into, const OptionRules& rules = {});
+  /// `--values{10}` may be given a number, and stands for 10 without one.
   void flag(const std::string& text, const FlagTarget& into, const OptionRules& rules = {});
   /// All words behind `--`, of a verb whose other positionals stand before it.
   void command(const std::string& text, std::vector<std::string>* into);
+  /// What is added from here on stands below the heading that options have by themselves.
+  void end_heading();
 
   /// A verb of the tool, or one below a verb.
   Options& verb(const std::string& name, const std::string& summary);
@@ -97,13 +124,17 @@ class Options : core::Pinned {
   [[nodiscard]] std::string words() const;
   [[nodiscard]] bool is_chosen() const;
 
-  /// What stands below the options in the help.
-  void footer(const std::string& text);
+  /// What a verb stands below in the help of the tool.
+  void set_heading(const std::string& heading) { cli_.heading = heading; }
+  void set_examples(const std::vector<std::string>& lines) { cli_.examples = lines; }
+  /// What stands below all else in the help.
+  void set_footer(const std::string& text) { footer_ = text; }
   /// What is added from here on, every verb takes.
   void begin_globals();
   void version(const std::function<std::string()>& text);
 
-  /// Of the tool: fills what was defined.
+  /// Of the tool: fills what was defined. Words that no verb knows are told before anything else
+  /// that is wrong.
   /// @param columns  of help; 0 = as it is
   /// @return help or versions, where those were asked for
   /// @throws core::Error{kUsage}
@@ -118,15 +149,38 @@ class Options : core::Pinned {
   [[nodiscard]] CliVerb tool_tree() const;
 
  private:
-  explicit Options(CLI::App* app);
-  void keep_to(CLI::Option& option, const std::string& value, const OptionRules& rules);
+  struct Given;
+  Options(CLI::App* app, Options* above);
+  Given& add(const std::string& text, const OptionRules& rules);
+  [[nodiscard]] Options& chosen();
+  [[nodiscard]] CliVerb tree() const;
   /// Takes the words behind `--` away, where the verb has a place for them.
   [[nodiscard]] std::vector<const char*> take_command(std::vector<const char*> words) const;
+  /// Where to look when nothing better is known.
+  [[nodiscard]] std::string see_help() const;
+  /// How a program is given. @param more  an option of it
+  [[nodiscard]] std::string behind_dashes(const std::string& more) const;
+  [[noreturn]] void refuse_option(const std::string& word) const;
+  [[noreturn]] void refuse_word(const std::string& word) const;
+  /// Of the verb that was chosen. @param unknown  words that nothing has taken, in their order
+  void refuse_unknown(const std::vector<std::string>& unknown) const;
+  /// @throws core::Error{kUsage} for an option that lacks its value
+  void refuse_lacking(const std::string& word) const;
+  void fill() const;
+  void expect_required() const;
 
   std::unique_ptr<CLI::App> tool_;
   CLI::App* app_;
+  Options* above_ = nullptr;
+  CliVerb cli_;  ///< but for options and verbs
+  std::string footer_;
+  std::string heading_;
   bool global_ = false;
+  bool help_ = false;
+  bool version_ = false;
+  std::function<std::string()> version_text_;
   std::vector<std::string>* command_ = nullptr;
+  std::vector<std::unique_ptr<Given>> given_;
   std::vector<std::unique_ptr<Options>> verbs_;
 };
 
@@ -167,12 +221,15 @@ class OptionGroup : core::Pinned {
     return value(
         into,
         "--reference DUMP  Where the dump is that it refers to (dump.reference); repeatable",
-        {.repeatable = true});
+        {.takes = Takes::kDump});
   }
   /// Options that several verbs share. @param with  what its define() takes besides
   template <typename Group, typename... With>
   Group group(Group* into, With... with) {
-    members_.push_back([=](Options& options) { into->define(options, with...); });
+    members_.push_back([=](Options& options) {
+      into->define(options, with...);
+      options.end_heading();
+    });
     return Group();
   }
 

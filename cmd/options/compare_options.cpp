@@ -37,19 +37,33 @@ void refuse_without(const std::string& flag,
 }  // namespace
 
 void PolicyFlags::define(Options& options) {
+  using Kind = configs::CompareFlag::Takes;
   for (const configs::CompareFlag& flag : configs::compare_flags()) {
-    if (flag.value.empty()) {
-      options.flag(flag.name + "  " + flag.help,
-                   [this, key = flag.key](std::int64_t) { given_[key] = "true"; });
-      continue;
-    }
-    const bool is_number = flag.value == "X" || flag.value == "N";
-    const auto take = [this, key = flag.key, is_number](const std::string& text) {
-      given_[key] = is_number ? number_or_text(text) : quoted(text);
+    OptionRules rules{.heading = flag.heading};
+    const std::string text =
+        flag.name + (flag.value.empty() ? "" : " ") + flag.value + "  " + flag.help;
+    const auto take = [this, flag](const std::string& given) {
+      given_[flag.key] = flag.takes == Kind::kNumber ? number_or_text(given) : quoted(given);
     };
-    const std::string text = flag.name + " " + flag.value + "  " + flag.help;
-    const bool has_words = flag.value.find('|') != std::string::npos;
-    has_words ? options.word(text, take) : options.value(text, take);
+    switch (flag.takes) {
+      case Kind::kNothing:
+        options.flag(
+            text, [this, flag](std::int64_t) { given_[flag.key] = "true"; }, rules);
+        continue;
+      case Kind::kWord:
+        options.word(text, take, rules);
+        continue;
+      case Kind::kNumber:
+        rules.takes = Takes::kNumber;
+        break;
+      case Kind::kFile:
+        rules.takes = Takes::kFile;
+        break;
+      case Kind::kDump:
+        rules.takes = Takes::kDump;
+        break;
+    }
+    options.value(text, take, rules);
   }
 }
 

@@ -163,7 +163,10 @@ void ConfigOptions::define(Options& options, bool required, bool with_positional
   options.value(
       positional + "-c,--config FILE  Configuration, or a TorchScript model; - reads stdin",
       &file_,
-      {.required = required && !with_command, .check = no_mistyped_verb});
+      {.takes = Takes::kFile,
+       .required = required && !with_command,
+       .check = no_mistyped_verb,
+       .heading = "Configuration"});
   if (with_command) {
     options.command("command COMMAND  In its place, behind --, a program and its arguments",
                     &command_);
@@ -172,12 +175,11 @@ void ConfigOptions::define(Options& options, bool required, bool with_positional
   options.value("--device NAME  Device, in place of /device", &device_);
   options.value("--timeout SECONDS  Kill a run after so many seconds, in place of /timeout",
                 &timeout_);
-  options.value("--set /POINTER=VALUE  Set one value of the configuration; repeatable",
-                &sets_,
-                {.repeatable = true});
+  options.value("--set /POINTER=VALUE  Set one value of the configuration; repeatable", &sets_);
   options.flag(
       "--keep-values  Keep the values of arguments and variables whose names look like secrets",
       &keep_values_);
+  options.end_heading();
 }
 
 std::vector<std::string> ConfigOptions::flags() const {

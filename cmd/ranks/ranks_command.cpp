@@ -45,7 +45,7 @@ std::vector<RankRecording> recordings_of(const std::vector<std::string>& dumps,
       recordings.push_back({rank.rank, rank.path.string()});
     }
     if (!ranks.empty()) continue;
-    const core::RunManifest manifest = store::open_dump(dump)->manifest();
+    const core::RunManifest manifest = store::open_named(dump)->manifest();
     const auto rank = comparators::number_fact(manifest, core::kRank);
     if (const auto* simulated = core::environment_fact(manifest, core::kSimulatedRanks)) {
       throw core::not_comparable(
@@ -204,7 +204,7 @@ class RanksCommand final : public Command {
   std::vector<std::string> dumps_ =
       value(&dumps_,
             "dumps DUMP  Directory with a dump a rank, or the dumps of ranks",
-            {.required = true});
+            {.takes = Takes::kDump, .required = true});
   RankRangeFlag ranks_ = group(&ranks_);
   RankMeshFlags mesh_ = group(&mesh_);
   ReportFlags report_ = group(&report_);

@@ -93,7 +93,8 @@ class RecordCommand final : public Command {
 
  private:
   ConfigOptions config_ = group(&config_, true);
-  std::string out_ = value(&out_, "-o,--out DIR  Directory of the dump", {.required = true});
+  std::string out_ = value(
+      &out_, "-o,--out DIR  Directory of the dump", {.takes = Takes::kDirectory, .required = true});
   std::optional<std::string> run_name_ =
       value(&run_name_, "--run NAME  Which run; none of their overrides by default");
   bool force_ = flag(&force_, "--force  Replace a dump that exists");

@@ -306,6 +306,13 @@ bool can_preload(const fs::path& folder) {
   return folder.string().find_first_of(" :") == std::string::npos;
 }
 
+std::optional<fs::path> find_documentation() {
+  const fs::path place =
+      (own_file().parent_path() / "../share/doc/repro-check/docs").lexically_normal();
+  std::error_code error;
+  return fs::is_directory(place, error) ? std::optional(place) : std::nullopt;
+}
+
 fs::path require_libexec() {
   if (auto found = find_libexec()) return *found;
   throw core::usage_error(

@@ -28,6 +28,9 @@ std::filesystem::path require_recorder(const std::optional<std::filesystem::path
 /// @throws core::Error{kUsage} when there is none, saying where it was looked for
 std::filesystem::path require_libexec();
 
+/// The folder of the documentation that was installed with this program; empty where there is none.
+std::optional<std::filesystem::path> find_documentation();
+
 /// Whether the loader can be told of a library in that folder.
 bool can_preload(const std::filesystem::path& folder);
 

@@ -20,6 +20,7 @@
 #include "cmd/reports/verdict.h"
 #include "cmd/terminal/output.h"
 #include "core/error.h"
+#include "dumpers/store/directory/dump_directory.h"
 
 namespace repro_check::cmd {
 namespace {
@@ -287,7 +288,9 @@ class ReplayCommand final : public Command {
   [[nodiscard]] core::ExitCode report_unreadable(const core::Error& error,
                                                  const GlobalOptions& globals) const {
     const bool is_other = against_ && std::string_view(error.what()).starts_with(*against_);
-    const auto report = unreadable_dump(is_other ? *against_ : dump_, error);
+    const std::string& dump = is_other ? *against_ : dump_;
+    store::refuse_bare_folder(dump, error);
+    const auto report = unreadable_dump(dump, error);
     if (!report) throw core::Error(error);
     const std::vector<comparators::Report> reports{*report};
     const bool to_terminal = !output_ && stdout_is_terminal();
@@ -295,16 +298,17 @@ class ReplayCommand final : public Command {
     return worst_exit(reports);
   }
 
-  std::string dump_ =
-      value(&dump_, "dump DUMP  Dump that holds the operator's inputs", {.required = true});
+  std::string dump_ = value(&dump_,
+                            "dump DUMP  Dump that holds the operator's inputs",
+                            {.takes = Takes::kDump, .required = true});
   std::uint64_t op_ = value(&op_, "--op INDEX  Which operator", {.required = true}, 0);
   unsigned calls_ = value(&calls_, "-n,--calls N  Calls at each setting (20)", {}, 20);
   std::vector<int> threads_ = value(
-      &threads_, "--threads N,...  Thread counts to try (the recorded one)", {.commas = true});
-  std::vector<std::string> isas_ = value(
-      &isas_,
-      "--isa NAME,...  Instruction sets to try, each in a process of its own: default, avx2, ...",
-      {.commas = true});
+      &threads_, "--threads N  Thread counts to try: 1,2,8 (the recorded one)", {.commas = true});
+  std::vector<std::string> isas_ =
+      value(&isas_,
+            "--isa NAME  Instruction sets to try, each in a process of its own: default,avx2",
+            {.commas = true});
   std::string dtype_ =
       word(&dtype_,
            "--dtype float64|none  Precision of the result that recorded outputs are measured from",
@@ -313,13 +317,15 @@ class ReplayCommand final : public Command {
       value(&device_, "--device DEVICE  Where to execute it (where it was recorded)");
   std::optional<std::string> against_ = value(&against_,
                                               "--against DUMP  Dump of the other side: which of "
-                                              "the two is farther from the float64 result");
-  std::optional<std::string> recorder_ = value(&recorder_, "--recorder FILE  Recorder to use");
+                                              "the two is farther from the float64 result",
+                                              {.takes = Takes::kDump});
+  std::optional<std::string> recorder_ =
+      value(&recorder_, "--recorder FILE  Recorder to use", {.takes = Takes::kFile});
   std::optional<std::uint64_t> timeout_ =
       value(&timeout_, "--timeout SECONDS  Kill a process that executes it after so many seconds");
   std::vector<std::string> references_ = references(&references_);
   std::optional<std::string> output_ =
-      value(&output_, "--output FILE  Write to a file instead of stdout");
+      value(&output_, "--output FILE  Write to a file instead of stdout", {.takes = Takes::kFile});
   std::string format_ = word(&format_, "--format text|json  Format", "text");
 };
 

@@ -19,16 +19,21 @@
 #include "cmd/terminal/logging.h"
 #include "cmd/terminal/output.h"
 #include "core/error.h"
+#include "core/text/text.h"
 
 namespace repro_check::cmd {
 namespace {
 
 std::string read_existing(const std::string& file) {
+  namespace fs = std::filesystem;
+  expect_path(file);
   std::error_code ignored;
-  if (!std::filesystem::is_regular_file(file, ignored)) {
-    throw usage_error(file + ": no such file", "check the path");
-  }
-  return read_text_file(file);
+  if (fs::is_regular_file(file, ignored)) return read_text_file(file);
+  const fs::path inside = fs::path(file) / "report.json";
+  throw usage_error(core::printable(file) + ": is no file, and report takes a JSON report",
+                    fs::is_regular_file(inside, ignored)
+                        ? "did you mean " + core::printable(inside.string()) + "?"
+                        : "write one with --report json=report.json: run, gate and diff take that");
 }
 
 /// Why a JSON report is not enough for a format; empty where it is.
@@ -98,11 +103,12 @@ class ReportCommand final : public Command {
     return worst_exit(reports);
   }
 
-  std::optional<std::string> file_ = value(&file_, "file REPORT.json  JSON report");
+  std::optional<std::string> file_ =
+      value(&file_, "file REPORT.json  JSON report", {.takes = Takes::kFile});
   std::vector<std::string> slices_ = value(&slices_,
                                            "--merge FILE  What `ranks` or `diff` said of some "
                                            "ranks each, in JSON Lines: of all of them",
-                                           {.words = true});
+                                           {.takes = Takes::kFile, .words = true});
   ReportFlags report_ = group(&report_);
 };
 

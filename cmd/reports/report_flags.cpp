@@ -19,11 +19,13 @@
 #include "baselines/baseline.h"
 #include "cmd/options/command_line.h"
 #include "cmd/render/json/report_json.h"
+#include "cmd/render/text.h"
 #include "cmd/terminal/logging.h"
 #include "cmd/terminal/output.h"
 #include "comparators/compare.h"
 #include "core/digest/digest.h"
 #include "core/error.h"
+#include "core/text/text.h"
 
 namespace repro_check::cmd {
 namespace {
@@ -39,13 +41,29 @@ constexpr std::size_t kLinePiece = std::size_t{1} << 18U;
   throw usage_error(fmt::format("--report \"{}\": {}", word, why), hint);
 }
 
+/// The format that is called so, or that was meant.
+std::string format_meant_by(std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const ReportFormat& known : report_formats()) names.emplace_back(known.name);
+  return std::string(find_format(name) != nullptr ? name
+                                                  : core::near_miss(name, names).value_or(""));
+}
+
 const ReportFormat& format_of(std::string_view word, std::string_view name) {
   if (const ReportFormat* format = find_format(name)) return *format;
-  std::vector<std::string> names;
-  for (const ReportFormat& known : report_formats()) names.emplace_back(known.name);
+  const std::string meant = format_meant_by(name);
   reject(word,
-         fmt::format("\"{}\" is none of {}", name, fmt::join(names, ", ")),
-         near_hint(std::string(name), names, ""));
+         fmt::format("\"{}\" is none of {}",
+                     name,
+                     joined(report_formats(), ", ", [](const auto& known) { return known.name; })),
+         meant.empty() ? "" : "did you mean " + meant + "?");
+}
+
+/// How to mend what has no destination.
+std::string without_destination(std::string_view word) {
+  const std::string meant = format_meant_by(word.substr(0, word.find('=')));
+  return meant.empty() ? "write --report junit=FILE; - in place of FILE is stdout, +FILE appends"
+                       : fmt::format("did you mean --report {}=FILE?", meant);
 }
 
 /// Lines of a log, of which another kind of line takes nothing away.
@@ -72,9 +90,7 @@ void check_stdout(const std::vector<ReportDestination>& destinations) {
 ReportDestination parse_destination(std::string_view word) {
   const std::size_t equals = word.find('=');
   if (equals == std::string_view::npos || equals + 1 == word.size()) {
-    reject(word,
-           "a format and a destination were expected",
-           "write --report junit=repro.xml; - is stdout, +FILE appends");
+    reject(word, "a format and a destination were expected", without_destination(word));
   }
   ReportDestination out;
   out.format = &format_of(word, word.substr(0, equals));
@@ -193,6 +209,11 @@ void OpLines::write(const Report& report, const RenderOptions& options, const Te
   }
   if (in.bad()) fail("cannot read " + file_.path().string());
   sink(jsonl_end(report, stands ? not_fine_ : 0));
+}
+
+std::string report_meant_by(const std::string& format) {
+  return find_format(format) == nullptr ? ""
+                                        : fmt::format("did you mean --report {}=FILE?", format);
 }
 
 void require_report_place(const std::filesystem::path& file, bool append) {

@@ -57,6 +57,10 @@ struct ReportDestination {
   [[nodiscard]] bool to_stdout() const noexcept { return file.empty(); }
 };
 
+/// `did you mean --report html=FILE?`, of a format that is asked for where it does not belong;
+/// empty for another word.
+std::string report_meant_by(const std::string& format);
+
 /// Sees that a report can be written there, and makes the directories above it. What is there may
 /// be replaced if it is a report, of an earlier command, or empty.
 /// @param append  nothing is replaced
@@ -136,18 +140,23 @@ class ReportFlags : public OptionGroup {
   [[nodiscard]] bool stdout_is_taken() const;
   [[nodiscard]] DocumentOptions document_options(const RenderOptions& options) const;
 
-  std::optional<std::string> format_ =
-      word(&format_, "--format text|json|jsonl  Format of the report");
+  std::optional<std::string> format_ = word(&format_,
+                                            "--format text|json|jsonl  Format of the report",
+                                            {},
+                                            {.mend = report_meant_by, .heading = "Report"});
   std::optional<std::string> output_ =
-      value(&output_, "--output FILE  Write the report to a file, not to stdout");
+      value(&output_,
+            "--output FILE  Write the report to a file, not to stdout",
+            {.takes = Takes::kFile});
   std::vector<std::string> report_words_ =
       value(&report_words_,
             "--report FORMAT=DEST  A further report; repeatable. DEST is a file, +FILE to append, "
             "- for stdout",
-            {.repeatable = true});
+            {.takes = Takes::kReport});
   std::string source_root_ =
       value(&source_root_,
-            "--source-root DIR  Source files are named from here in CI reports (the repository)");
+            "--source-root DIR  Source files are named from here in CI reports (the repository)",
+            {.takes = Takes::kDirectory});
   std::string junit_dialect_ = word(
       &junit_dialect_,
       "--junit-dialect common|strict  strict leaves out file and line, for readers with a schema");

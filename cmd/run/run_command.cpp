@@ -116,7 +116,9 @@ class RunCommand final : public Command {
   std::optional<std::uint64_t> repeat_ = value(
       &repeat_, "-n,--repeat N  Run the one configuration so many times (2), in place of /repeat");
   std::optional<std::string> out_ =
-      value(&out_, "--out DIR  Directory of dumps and reports, in place of /dump/directory");
+      value(&out_,
+            "--out DIR  Directory of dumps and reports, in place of /dump/directory",
+            {.takes = Takes::kDirectory});
   bool force_ = flag(&force_, "--force  Replace dumps that no earlier `run` has left there");
   bool check_observer_ =
       flag(&check_observer_,

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <tuple>
 
 #include "configs/parser/reader.h"
@@ -281,6 +282,12 @@ detail::Json read_rules_file(const std::filesystem::path& file) {
 }  // namespace
 
 std::vector<CompareFlag> compare_flags() {
+  using Takes = CompareFlag::Takes;
+  static const std::map<std::string, Takes> kKinds{{"nothing", Takes::kNothing},
+                                                   {"number", Takes::kNumber},
+                                                   {"word", Takes::kWord},
+                                                   {"file", Takes::kFile},
+                                                   {"dump", Takes::kDump}};
   std::vector<CompareFlag> flags;
   const detail::Json& section = detail::config_schema().at("properties").at("compare");
   for (const auto& [key, property] : section.at("properties").items()) {
@@ -288,11 +295,13 @@ std::vector<CompareFlag> compare_flags() {
     if (said == property.end()) continue;
     const auto place = said->at(0).get<std::size_t>();
     flags.resize(std::max(flags.size(), place + 1));
-    const detail::Json& value = said->at(1);
+    const detail::Json& value = said->at(2);
     flags[place] = {key,
                     detail::flag_of(key),
+                    kKinds.at(said->at(1).get<std::string>()),
                     value.is_null() ? std::string() : value.get<std::string>(),
-                    said->at(2).get<std::string>()};
+                    said->at(3).get<std::string>(),
+                    said->size() > 4 ? said->at(4).get<std::string>() : std::string()};
   }
   return flags;
 }

@@ -47,10 +47,13 @@ std::string read_config_text(const std::filesystem::path& file,
 
 /// A flag that stands for a key of the section `compare`.
 struct CompareFlag {
+  enum class Takes { kNothing, kNumber, kWord, kFile, kDump };
   std::string key;
-  std::string name;   ///< the key with dashes: `--max-growth`
-  std::string value;  ///< what it takes, `X`, or the words, `strict|promote`; empty = nothing
+  std::string name;  ///< the key with dashes: `--max-growth`
+  Takes takes = Takes::kNothing;
+  std::string value;  ///< how that is called, `X`, or the words, `strict|promote`
   std::string help;
+  std::string heading;  ///< that begins in the help with this flag; empty = the one before it
 };
 /// In the order in which help has them.
 std::vector<CompareFlag> compare_flags();

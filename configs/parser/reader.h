@@ -78,8 +78,9 @@ struct ParseContext {
 /// configs/repro-check-config.schema.json: which keys there are, and what each of them takes.
 /// Beside the words of JSON Schema it has some for us: `x-expected`, what a value has to be, for
 /// messages; `x-form`, the same of one that does not match the pattern; `x-why`, said of one that
-/// is too large; `x-path`, what a path must lead to, or what may be made there; `x-flag`, place
-/// in the help, value and help of the flag that stands for a key of `compare`.
+/// is too large; `x-path`, what a path must lead to, or what may be made there; `x-flag`, of
+/// the flag that stands for a key of `compare`: place in the help, what it takes, how that is
+/// called, what it is, and the heading that begins there.
 const Json& config_schema();
 /// What a schema that refers to another one stands for.
 const Json& followed(const Json& schema);

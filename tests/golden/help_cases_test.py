@@ -17,8 +17,8 @@ def verbs_of(tool, *above):
     """By --help: (), ("diff",), ("gate", "accept")."""
     yield above
     text = subprocess.run([tool, *above, "--help"], capture_output=True, text=True, check=True).stdout
-    for section in text.split("Commands:\n")[1:]:
-        for name in re.findall(r"^  ([a-z][a-z-]*) ", section.split("\n\n")[0], re.M):
+    for section in re.findall(r"^Commands[^\n]*:\n((?:  .*\n)+)", text, re.M):
+        for name in re.findall(r"^  ([a-z][a-z-]*) ", section, re.M):
             yield from verbs_of(tool, *above, name)
 
 

@@ -37,6 +37,9 @@ def problems(folder: Path, cmake: str, build: str, source: Path, with_torch: boo
     version = call(folder, tool, "--version")
     if version.returncode != 0 or not version.stdout.startswith("repro-check "):
         yield f"--version: {version}"
+    documentation = call(folder, tool, "--help").stdout.splitlines()[-1].removeprefix("Documentation: ")
+    if documentation != str(tree / "share/doc/repro-check/docs") or not Path(documentation, "CLI.md").is_file():
+        yield f"--help names {documentation} for the documentation"
     if not with_torch:
         return
     if "libexec" not in version.stdout or "unknown" in version.stdout:

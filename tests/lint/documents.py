@@ -42,8 +42,8 @@ def check_mentions(path: Path, text: str, known):
 
 def verbs_of(tool: str):
     text = subprocess.run([tool, "--help"], capture_output=True, text=True, check=True).stdout
-    section = text.split("Commands:")[1].split("Exit codes")[0]
-    return set(re.findall(r"^  ([a-z]+) ", section, re.MULTILINE))
+    sections = re.findall(r"^Commands[^\n]*:\n((?:  .*\n)+)", text, re.MULTILINE)
+    return set(re.findall(r"^  ([a-z]+) ", "".join(sections), re.MULTILINE))
 
 
 def check_commands(path: Path, text: str, verbs):
