@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <optional>
 
 #include "cmd/manual/manual.h"
 #include "cmd/options/command.h"
@@ -12,12 +15,37 @@ constexpr const char* kHead =
     "# SPDX-License-Identifier: Apache-2.0\n"
     "# Written by `repro-check completion`; asks the tool what may come next.\n";
 
-constexpr const char* kBash = R"(_repro_check() {
-  local cur=${COMP_WORDS[COMP_CWORD]} word
+constexpr const char* kBash =
+    R"(# A program behind --, as if it were typed alone. $1: where it stands
+_repro_check_program() {
+  local offset=$1 cur=${COMP_WORDS[COMP_CWORD]} helper completer
+  for helper in _comp_command_offset _command_offset; do
+    if declare -F "$helper" >/dev/null; then "$helper" "$offset"; return; fi
+  done
+  compopt -o filenames 2>/dev/null
+  if ((COMP_CWORD == offset)); then
+    mapfile -t COMPREPLY < <(compgen -c -- "$cur"; compgen -f -- "$cur")
+    return
+  fi
+  completer=$(complete -p -- "${COMP_WORDS[offset]##*/}" 2>/dev/null)
+  if [[ $completer =~ ' -F '([^ ]+) ]]; then
+    local before="${COMP_WORDS[*]:0:offset} "
+    COMP_LINE=${COMP_LINE:${#before}}
+    ((COMP_POINT -= ${#before}))
+    COMP_WORDS=("${COMP_WORDS[@]:offset}")
+    ((COMP_CWORD -= offset))
+    "${BASH_REMATCH[1]}" "${COMP_WORDS[0]}" "$cur" "${COMP_WORDS[COMP_CWORD - 1]}"
+  else
+    mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+  fi
+}
+_repro_check() {
+  local cur=${COMP_WORDS[COMP_CWORD]} word rest
   COMPREPLY=()
   if [[ $cur == '=' ]]; then cur=''; fi
-  while IFS=$'\t' read -r word _; do
+  while IFS=$'\t' read -r word rest; do
     case $word in
+      :program) _repro_check_program $((rest + 1)) ;;
       :files)
         compopt -o filenames 2>/dev/null
         mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;
@@ -41,6 +69,11 @@ constexpr const char* kZsh = R"(_repro_check() {
   for line in "${(@f)$("${words[1]}" completion zsh -- "${(@)words[2,CURRENT]}" 2>/dev/null)}"; do
     word=${line%%$'\t'*}
     case $word in
+      :program)
+        shift $((${line#*$'\t'} + 1)) words
+        ((CURRENT -= ${line#*$'\t'} + 1))
+        _normal
+        return ;;
       :files|:directories) compset -P '*='; _files ;;
       *=) open+=("$word") ;;
       ?*) closed+=("$word:${line#*$'\t'}") ;;
@@ -60,6 +93,10 @@ constexpr const char* kFish = R"(function __repro_check_next
   set -l words (commandline -opc) (commandline -ct)
   for line in ($words[1] completion fish -- $words[2..-1] 2>/dev/null)
     switch $line
+      case ':program*'
+        set -l first (math (string split \t -- $line)[2] + 2)
+        set -l program (string escape -- $words[$first..-2]) (commandline -ct)
+        complete -C (string join ' ' -- $program)
       case ':files' ':directories'
         __fish_complete_path (commandline -ct | string replace -r '^.*=' '')
       case '*'
@@ -105,16 +142,28 @@ class Candidates {
   }
   /// The value of an option, or what stands for itself.
   void add_values(const CliOption& option) {
-    const std::string& value = option.value;
     for (const std::string& word : option.words) {
       // `junit=` is typed: what follows is a file.
       if (word.ends_with("=") && typed_.starts_with(word)) lines_ = ":files\n";
       add(word, option.description);
     }
-    if (!option.words.empty()) return;
-    // `FILE.new` and the like too.
-    if (value.starts_with("FILE") || value == "PATH" || value == "MODEL") lines_ += ":files\n";
-    if (value == "DIR" || value == "DUMP") lines_ += ":directories\n";
+    switch (option.takes) {
+      case Takes::kFile:
+      case Takes::kExisting:
+        lines_ += ":files\n";
+        break;
+      case Takes::kCommand:
+      case Takes::kFileOrCommand:
+        lines_ += ":files\n";
+        add("--", option.description);
+        break;
+      case Takes::kDirectory:
+      case Takes::kDump:
+        lines_ += ":directories\n";
+        break;
+      default:
+        break;
+    }
   }
   /// Completes what is behind `=` in the word.
   /// @param shown  whether the shell has what is before it as a part of the word
@@ -171,15 +220,38 @@ void add_options(const CliVerb& verb, const std::string& shell, Candidates& cand
   }
 }
 
+/// Whether a verb takes a program behind `--`.
+bool has_program(const CliVerb& verb) {
+  return std::ranges::any_of(verb.positionals, takes_program, &CliOption::takes);
+}
+
+/// Where the program stands behind `--`, if what is being typed is one or belongs to one.
+std::optional<std::size_t> program_behind(const CliVerb& tool,
+                                          const std::vector<std::string>& words) {
+  if (words.empty()) return std::nullopt;
+  const auto dashes = std::find(words.begin(), words.end() - 1, "--");
+  if (dashes == words.end() - 1) return std::nullopt;
+  const bool takes = std::any_of(words.begin(), dashes, [&](const std::string& word) {
+    const auto verb = std::ranges::find(tool.verbs, word, &CliVerb::name);
+    return verb != tool.verbs.end() && has_program(*verb);
+  });
+  if (!takes) return std::nullopt;
+  return static_cast<std::size_t>(dashes - words.begin()) + 1;
+}
+
 }  // namespace
 
 std::string next_words(const CliVerb& tool,
                        std::vector<std::string> words,
                        const std::string& shell) {
+  if (const auto program = program_behind(tool, words)) {
+    return fmt::format(":program\t{}\n", *program);
+  }
   words = joined_at_equals(words);
   if (words.empty()) words.emplace_back();
   const CliVerb* verb = &tool;
   const CliOption* open = nullptr;  ///< waits for its value
+  std::size_t positionals = 0;      ///< that are whole
   for (const std::string& word : std::vector(words.begin(), words.end() - 1)) {
     if (open != nullptr) {
       open = nullptr;
@@ -189,6 +261,8 @@ std::string next_words(const CliVerb& tool,
     } else if (const auto below = std::ranges::find(verb->verbs, word, &CliVerb::name);
                below != verb->verbs.end()) {
       verb = &*below;
+    } else {
+      ++positionals;
     }
   }
   const std::string& typed = words.back();
@@ -205,7 +279,12 @@ std::string next_words(const CliVerb& tool,
   } else {
     for (const CliVerb& below : verb->verbs) candidates.add(below.name, below.summary);
     const bool is_verb = !candidates.lines().empty();
-    if (!is_verb && !verb->positionals.empty()) candidates.add_values(verb->positionals.back());
+    if (is_verb || verb->positionals.empty()) return candidates.lines();
+    const CliOption& last = verb->positionals.back();
+    const CliOption& next = verb->positionals[std::min(positionals, verb->positionals.size() - 1)];
+    candidates.add_values(next);
+    // A program takes the place of a configuration.
+    if (&next != &last && last.takes == Takes::kCommand) candidates.add_values(last);
   }
   return candidates.lines();
 }

@@ -7,6 +7,7 @@ A shell or mandoc that is missing is left out and said to be; exits 77 (skipped)
 
 import os
 import pathlib
+import pty
 import re
 import shutil
 import subprocess
@@ -17,6 +18,10 @@ SKIPPED = 77
 
 BASH = r"""
 source "$1"
+# A command that completes its own words, as others have installed it.
+_other() { COMPREPLY=("$COMP_CWORD:${COMP_WORDS[*]}:$COMP_LINE:$COMP_POINT:$1:$2:$3"); }
+complete -F _other other
+COMP_LINE="${*:2}" COMP_POINT=${#COMP_LINE}
 COMP_WORDS=("${@:2}")
 COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
 _repro_check
@@ -80,12 +85,9 @@ class Checks:
 
 def verbs_of(checks, *above):
     """Every verb by --help, those below a verb too: ("diff",), ("gate", "accept")."""
-    text = checks.output(*above, "--help")
-    if "Commands:" not in text:
-        return []
-    section = text.split("Commands:\n")[1].split("\n\n")[0]
+    sections = re.findall(r"^Commands[^\n]*:\n((?:  .*\n)+)", checks.output(*above, "--help"), re.M)
     verbs = []
-    for name in re.findall(r"^  ([a-z]+) ", section, re.M):
+    for name in re.findall(r"^  ([a-z]+) ", "".join(sections), re.M):
         verb = (*above, name)
         verbs += [verb, *verbs_of(checks, *verb)]
     return verbs
@@ -122,10 +124,45 @@ def check_bash(checks):
     checks.expect(complete("gate", "-c", "x", "accept", "--from-dir", "a_") == {"a_dump"},
                   "bash: the value of an option below a verb")
     checks.expect("accept" not in complete("gate", "accept", ""), "bash: a verb twice")
+    checks.expect(complete("run", "a_") == {"a_dump"}, "bash: a configuration")
+    checks.expect({"a_dump", "--"} <= complete("exec", ""), "bash: what a program stands behind")
+    for verb in (("exec", "-o", "x"), ("run",), ("record", "-o=x"), ("init", "--program")):
+        checks.expect("mkfifo" in complete(*verb, "--", "mkfif"), f"bash: a program of {verb}")
+        checks.expect(complete(*verb, "--", "cat", "a_") == {"a_dump"}, f"bash: a file for {verb}")
+        checks.expect(complete(*verb, "--", "cat", "--le") == set(), f"bash: an option behind {verb} --")
+    told = "2:other a b:other a b:9:other:b:a".split()
+    checks.expect(complete("exec", "--", "other", "a", "b") == set(told), "bash: completion of a program")
+    checks.expect(complete("diff", "--", "a_") == {"a_dump"}, "bash: a dump behind --")
+    for line, wanted in (("diff --poli", "diff --policy "), ("exec -- mkfif", "exec -- mkfifo "),
+                         ("exec -- cat a_", "exec -- cat a_dump/")):
+        found = typed_in_bash(checks, script, f"repro-check {line}")
+        checks.expect(found == f"repro-check {wanted}", f"bash at a terminal: {line}: {found}")
     for verb in verbs_of(checks):
         missing = options_of(checks, *verb) ^ {
             name for name in complete(*verb, "-") if name.startswith("--")}
         checks.expect(not missing, f"bash: {verb} has or lacks {missing}")
+
+
+def typed_in_bash(checks, script, line):
+    """The line after the tabulator key, in a bash at a terminal."""
+    told = checks.folder / "told"
+    told.unlink(missing_ok=True)
+    reader, writer = pty.openpty()
+    keys = f"source {script}; bind 'set bell-style none'\n{line}\t\x01printf %s '\x05' >{told}\nexit\n"
+    environment = {**os.environ, "HOME": str(checks.folder), "TERM": "dumb",
+                   "PATH": f"{pathlib.Path(checks.tool).parent}:{os.environ['PATH']}"}
+    with subprocess.Popen(["bash", "--norc", "--noprofile", "-i"], stdin=writer, stdout=writer, stderr=writer,
+                          cwd=checks.folder, env=environment, start_new_session=True) as shell:
+        os.close(writer)
+        os.write(reader, keys.encode())
+        try:
+            while os.read(reader, 65536):
+                pass
+        except OSError:  # what Linux says at the end of a terminal
+            pass
+        shell.wait(timeout=60)
+    os.close(reader)
+    return told.read_text() if told.exists() else ""
 
 
 def check_fish(checks):
@@ -140,6 +177,8 @@ def check_fish(checks):
     checks.expect({"bitwise", "ulp"} <= complete("repro-check diff --policy "), "fish: words")
     checks.expect(complete("repro-check gate acc") == {"accept"}, "fish: a verb below a verb")
     checks.expect("accept" not in complete("repro-check gate accept "), "fish: a verb twice")
+    checks.expect("mkfifo" in complete("repro-check exec -o x -- mkfif"), "fish: a program")
+    checks.expect(complete("repro-check run -- cat a_") == {"a_dump/"}, "fish: a file for a program")
     for verb in verbs_of(checks):
         missing = options_of(checks, *verb) ^ complete(f"repro-check {' '.join(verb)} --")
         checks.expect(not missing, f"fish: {verb} has or lacks {missing}")
@@ -160,7 +199,8 @@ def check_zsh(checks):
                          ("diff --max-g", "diff --max-growth="),
                          ("diff --report juni", "diff --report junit="),
                          ("gate acc", "gate accept "), ("gate --agai", "gate --against="),
-                         ("gate prune --dry", "gate prune --dry-run "),
+                         ("exec -o x -- mkfif", "exec -o x -- mkfifo "),
+                         ("run -- cat a_", "run -- cat a_dump/"), ("gate prune --dry", "gate prune --dry-run "),
                          ("gate -c a accept --from-d", "gate -c a accept --from-dir=")):
         told = checks.folder / "told"
         told.unlink(missing_ok=True)
