@@ -223,7 +223,7 @@ def test_nan_and_infinity_are_counted_at_every_level(tool, tmp_path, level):
             assert dump[1].inputs.record(slot).non_finite == (0, 0, 0), slot
     found = tool("inspect", tmp_path / "a", "--list", "--where", "nan=1 and inf=3")
     assert found.returncode == 0, found.stderr
-    assert [line.split("\t")[0] for line in found.stdout.splitlines()] == ["numpy::odd"], found.stdout
+    assert [line.split("\t")[1] for line in found.stdout.splitlines()] == ["operator", "numpy::odd"], found.stdout
     same = tool("diff", tmp_path / "a", tmp_path / "b", "--format", "json")
     assert same.returncode == 0, same.stdout
     assert json.loads(same.stdout)["warnings"][:2] == [
