@@ -178,8 +178,9 @@ struct Options::Given {
   }
 
   void expect(const std::string& word, const std::string& see) const {
-    // What looks like an option stands where a value was forgotten.
-    if (cli.takes != Takes::kNothing && word.starts_with("--") && word.size() > 2) refuse("", see);
+    // What looks like an option stands where a value was forgotten; the words of a program may.
+    const bool is_option = name().starts_with("-") && cli.takes != Takes::kNothing;
+    if (is_option && word.starts_with("--") && word.size() > 2) refuse("", see);
     const bool is_path = cli.takes == Takes::kFile || cli.takes == Takes::kDirectory ||
                          cli.takes == Takes::kDump || cli.takes == Takes::kExisting;
     const bool is_wrong = (is_path && word.empty()) ||

@@ -229,7 +229,9 @@ def main():
         checks.dump("A")
         checks.dump("B", top=candidate, **changed)
         checks.dump("C", top=candidate)
-        (checks.folder / "none").mkdir()  # no dump in it
+        none = checks.folder / "none"
+        none.mkdir()
+        (none / "manifest.json").write_text("{}")  # of no dump
         checks.dump("H", modules={0: HOSTILE})
         checks.dump("I", top=candidate, modules={0: HOSTILE}, **changed)
         check_files(checks)
