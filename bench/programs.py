@@ -180,7 +180,7 @@ class Bench:
             return "right", [f"{bare.seconds:.0f} s, {bare.megabytes:.0f} MB: {bare.result[-1]}"]
         again = self.in_turn(program, folder)
         equal, lines, outcome = bare.result == again.result, [], "right"
-        recorded = [self.in_turn(program, folder, [self.tool, "exec", "--no-seed", "-o", folder / dump]) for dump in ("A", "B")]
+        recorded = [self.in_turn(program, folder, [self.tool, "exec", "-o", folder / dump]) for dump in ("A", "B")]
         for run in recorded:
             if run.code != bare.code or (equal and run.result != bare.result) or len(run.result) != len(bare.result):
                 outcome = "HARM"
@@ -191,9 +191,9 @@ class Bench:
                         f"recorded {recorded[0].seconds:.1f} and {recorded[1].seconds:.1f} s, {recorded[0].megabytes:.0f} MB, dump {size:.1f} MB")
         outcome = self.judge(folder, ("A", "B"), equal, program.tells, lines, outcome)
         if program.resume:
-            self.in_turn(program, folder, [self.tool, "exec", "--no-seed", "--checkpoints", "-o", folder / "whole"])
+            self.in_turn(program, folder, [self.tool, "exec", "--checkpoints", "-o", folder / "whole"])
             resumed = self.run(program, folder / "work", program.resume,
-                               [self.tool, "exec", "--no-seed", "--checkpoints", "-o", folder / "resumed"])
+                               [self.tool, "exec", "--checkpoints", "-o", folder / "resumed"])
             outcome = self.judge(folder, ("--resume", "whole", "resumed"), resumed.result == bare.result, program.tells, lines, outcome)
         return outcome, lines
 

@@ -116,7 +116,7 @@ class Trial:
         (work / "program.py").write_text(self.program.text, encoding="utf-8")
         command = [sys.executable, "program.py"]
         if record:
-            command = [self.tool, "exec", "--no-seed", "-o", self.folder / name, "--", *command]
+            command = [self.tool, "exec", "-o", self.folder / name, "--", *command]
         with open(self.folder / f"{name}.out", "wb") as out, open(self.folder / f"{name}.err", "wb") as err:
             process = subprocess.Popen(command, cwd=work, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
                                        start_new_session=True, env=dict(os.environ, PYTHONDONTWRITEBYTECODE="1"))

@@ -19,6 +19,7 @@
 
 #include "comparators/align/pairing.h"
 #include "comparators/cause/differences.h"
+#include "comparators/cause/host_generators.h"
 #include "comparators/cause/observations.h"
 #include "comparators/data/data_order.h"
 #include "comparators/judge/rule_book.h"
@@ -218,14 +219,10 @@ std::string nothing_compared(const VerdictInput& input, const Coverage& coverage
   return "no element of any output could be compared by value";
 }
 
-/// A fact of a call that the package for Python made of a function, and that went on from what the
-/// call before had left.
-constexpr std::string_view kStateOfCalls = "process.state";
-
 /// Whether two calls of one function part in what it keeps from call to call.
 bool goes_on_from_another_call(const Report& report) {
   const auto goes_on = [](const RunSummary& run) {
-    return core::environment_fact(run.manifest, kStateOfCalls) != nullptr;
+    return core::text_or_empty(core::environment_fact(run.manifest, kStateOfCalls)) == kKeptState;
   };
   if (!std::ranges::all_of(report.runs, goes_on) || !report.first_divergence) return false;
   const auto is_kept = [](const TensorComparison& input) {

@@ -354,7 +354,7 @@ class BisectCommand final : public Command {
                   "repro-check bisect -c config.json -n 3 --out which-setting"}}) {}
 
   core::ExitCode run(const GlobalOptions& globals) override {
-    const configs::Config config = config_.load();
+    const configs::Config config = config_.load({}, {}, configs::ProgramSeed::kZero);
     BisectPlan bisect_plan = plan(config);
     bisect_plan.times = times_;
     for (const configs::RunSpec& run : config.runs) require_recorder_of(run);
@@ -364,6 +364,7 @@ class BisectCommand final : public Command {
     if (!std::filesystem::exists(bisect_plan.directory / kBisectLogName, error)) {
       require_no_recordings(bisect_plan);
     }
+    say_kept_seed(config);
     BisectLog log(bisect_plan.directory / kBisectLogName, key_of(config, bisect_plan));
     Progress progress(globals);
     bisect_plan.options.progress = comparison_on(progress);

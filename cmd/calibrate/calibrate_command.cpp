@@ -118,10 +118,11 @@ class CalibrateCommand final : public Command {
               "noise.jsonl"}}) {}
 
   core::ExitCode run(const GlobalOptions& globals) override {
-    const configs::Config config = config_.load();
+    const configs::Config config = config_.load({}, {}, configs::ProgramSeed::kZero);
     const std::filesystem::path file = file_of(config);
     const OutputLock held(directory(config));
     const std::vector<RecordingJob> jobs = plan(config);
+    say_kept_seed(config);
     Progress progress(globals);
     std::unique_ptr<core::DumpSource> first;
     std::unique_ptr<comparators::NoiseMeter> meter;

@@ -280,7 +280,7 @@ class ExecCommand final : public Command {
   [[nodiscard]] configs::RecordRequest request(const fs::path& dump) const {
     Json document;
     document["program"] = {{"command", Json::array({"program"})}};
-    document["seed"] = no_seed_ ? Json(nullptr) : Json(seed_);
+    if (seed_) document["seed"] = *seed_;
     document["determinism"] = determinism_;
     document["disable_dropout"] = disable_dropout_;
     document["rng"] = rng_;
@@ -355,12 +355,13 @@ class ExecCommand final : public Command {
       word(&processes_, "--processes all|main  Which processes of the program are recorded", "all");
   bool checkpoints_ =
       flag(&checkpoints_, "--checkpoints  Record what is saved and loaded, for `diff --resume`");
-  std::uint32_t seed_ =
+  std::optional<std::uint64_t> seed_ =
       value(&seed_,
-            "--seed N  Seeds random, NumPy, PyTorch and hashes before the program (0)",
+            "--seed N  Seeds random, NumPy, PyTorch and hashes before the program",
             {.heading = "The program"});
-  bool no_seed_ =
-      flag(&no_seed_, "--no-seed  Leave all generators as they are", {.excludes = "--seed"});
+  bool no_seed_ = flag(&no_seed_,
+                       "--no-seed  Leave all generators as they are, which is the default",
+                       {.excludes = "--seed"});
   std::string determinism_ =
       word(&determinism_, "--determinism off|warn|error  Deterministic kernels", "off");
   bool disable_dropout_ = flag(&disable_dropout_, "--disable-dropout  Let dropout pass everything");

@@ -151,6 +151,19 @@ Found find_baselines(const GateCase& gate, const core::Digest& key) {
   return found;
 }
 
+/// The seed that a baseline was accepted under, as JSON; empty for none, and where the file does
+/// not say it: then it is told so when the results are compared.
+std::optional<std::string> accepted_seed(const std::filesystem::path& file) {
+  try {
+    const Baseline baseline = baselines::baseline_from_text(read_text_file(file), file.string());
+    const auto fact = std::ranges::find(baseline.facts, "/seed", &baselines::Fact::name);
+    if (fact != baseline.facts.end() && fact->value != "null") return fact->value;
+  } catch (const core::Error& error) {
+    if (core::exit_code_for(error.kind()) != core::ExitCode::kDumpUnusable) throw;
+  }
+  return std::nullopt;
+}
+
 void say_missing(const GateCase& gate,
                  const Baseline& now,
                  const std::vector<Candidate>& others,
@@ -566,6 +579,28 @@ std::string age_text(const std::filesystem::path& file) {
 }
 
 }  // namespace
+
+void require_accepted_seed(const GateCase& gate, const configs::Config& config) {
+  const configs::RunSpec& first = config.runs.front();
+  if (!first.program || first.seed || config.names_seed) return;
+  std::string seeded;
+  std::string seed;
+  for (const auto& file : baseline_files(gate.spec.baselines.directory)) {
+    if (!is_named(file, gate.spec.baselines.name)) continue;
+    const auto accepted = accepted_seed(file);
+    if (!accepted) return;
+    seeded = from_here(file).string();
+    seed = *accepted;
+  }
+  if (seeded.empty()) return;
+  throw core::not_comparable(
+      fmt::format("{} was accepted under seed {}, and no seed is configured",
+                  core::printable(seeded),
+                  core::printable(seed)),
+      fmt::format("\"seed\": {} in the configuration; or, to accept anew what the program gives by "
+                  "itself, \"seed\": null",
+                  core::printable(seed)));
+}
 
 GateResult judge_gate(GateCase gate) {
   GateResult result;

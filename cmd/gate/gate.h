@@ -9,7 +9,7 @@
 #include "cmd/render/render.h"
 #include "comparators/compare.h"
 #include "comparators/report/report.h"
-#include "configs/spec/gate_spec.h"
+#include "configs/spec/run_config.h"
 
 namespace repro_check::cmd {
 
@@ -31,6 +31,12 @@ struct GateResult {
   std::vector<Report> reports;  ///< the one that decides the exit code first
   GateOutcome outcome;
 };
+
+/// To be asked before a gate records: what an unseeded program gives is nothing that was accepted
+/// under a seed.
+/// @throws core::Error{kNotComparable} where every baseline of the gate has one, and the
+///         configuration names none
+void require_accepted_seed(const GateCase& gate, const configs::Config& config);
 
 /// Asks whether the runs agree with each other, and if they do, whether they agree with what was
 /// accepted. Leaves a pending baseline in the output directory, unless a run failed or a file is

@@ -200,6 +200,8 @@ class GateCommand final : public Command {
               GateCase& gate,
               RunOutputs& outputs,
               std::vector<RunLog>& logs) const {
+    require_accepted_seed(gate, config);
+    say_kept_seed(config);
     remove_pending(gate.output, gate.spec.baselines.name);
     // The values of a second pair of runs would be of another race.
     const bool digests_first = starts_with_digests(config) && config.gate.expected.empty();

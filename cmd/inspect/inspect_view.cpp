@@ -21,6 +21,7 @@
 #include "cmd/words/report_words.h"
 #include "core/trace/dataflow.h"
 #include "core/trace/dump.h"
+#include "core/trace/given_seed.h"
 #include "core/trace/op_record.h"
 #include "core/trace/program_records.h"
 #include "core/trace/run_manifest.h"
@@ -365,6 +366,7 @@ std::string summary_view(const core::DumpSource& dump, Form form, int verbosity)
                       {"method", manifest.model_method},
                       {"digest", core::to_hex(manifest.model_digest)}};
   }
+  model["seed"] = core::given_seed_text(manifest);
   model["dropout"] = manifest.disable_dropout ? "disabled" : "as the model has it";
   if (model.contains("processes")) {
     for (Json& process : model["processes"]) {

@@ -16,6 +16,7 @@
 #include "cmd/options/starting_config.h"
 #include "cmd/recording/default_places.h"
 #include "cmd/render/text.h"
+#include "cmd/terminal/logging.h"
 #include "cmd/terminal/output.h"
 #include "configs/parser/config_parser.h"
 #include "core/error.h"
@@ -121,7 +122,8 @@ configs::Config config_of_model(const std::string& model, const Overrides& overr
 
 /// A program with a folder of its own below the default one.
 configs::Config config_of_program(const std::vector<std::string>& command,
-                                  const Overrides& overrides) {
+                                  const Overrides& overrides,
+                                  configs::ProgramSeed program_seed) {
   nlohmann::ordered_json document;
   document["program"]["command"] = command;
   document["dump"]["directory"] =
@@ -133,7 +135,8 @@ configs::Config config_of_program(const std::vector<std::string>& command,
     throw core::usage_error("the command is not valid UTF-8",
                             "record it with repro-check exec, which takes any words");
   }
-  return configs::parse_config(text, "command line", std::filesystem::current_path(), overrides);
+  return configs::parse_config(
+      text, "command line", std::filesystem::current_path(), overrides, program_seed);
 }
 
 }  // namespace
@@ -217,7 +220,8 @@ void ConfigOptions::require_one() const {
 }
 
 configs::Config ConfigOptions::load(const std::optional<std::string>& dump_directory,
-                                    const std::optional<std::uint64_t>& repeat) const {
+                                    const std::optional<std::uint64_t>& repeat,
+                                    configs::ProgramSeed program_seed) const {
   std::vector<configs::ConfigOverride> overrides;
   overrides.reserve(sets_.size() + 6);
   for (const std::string& set : sets_) overrides.push_back(parse_set(set));
@@ -232,12 +236,21 @@ configs::Config ConfigOptions::load(const std::optional<std::string>& dump_direc
     overrides.push_back({"/dump/directory", quoted(absolute)});
   }
   require_one();
-  if (!command_.empty()) return config_of_program(command_, overrides);
+  if (!command_.empty()) return config_of_program(command_, overrides, program_seed);
   if (file_ == kStdin) {
-    return configs::parse_config(from_stdin(), "stdin", std::filesystem::current_path(), overrides);
+    return configs::parse_config(
+        from_stdin(), "stdin", std::filesystem::current_path(), overrides, program_seed);
   }
   if (is_model(file_)) return config_of_model(file_, overrides);
-  return configs::load_config(file_, overrides);
+  return configs::load_config(file_, overrides, program_seed);
+}
+
+void say_kept_seed(const configs::Config& config) {
+  const auto is_kept = [](const configs::RunSpec& run) { return run.program && run.seed; };
+  if (config.names_seed || !std::ranges::any_of(config.runs, is_kept)) return;
+  log_info(
+      "programs are seeded with 0, so that nothing differs but what is compared; another seed: "
+      "--seed N, none: --set /seed=null");
 }
 
 }  // namespace repro_check::cmd

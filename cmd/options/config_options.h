@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "configs/parser/config_parser.h"
 #include "configs/spec/run_config.h"
 
 namespace repro_check::cmd {
@@ -39,8 +40,10 @@ class ConfigOptions {
   /// @param dump_directory  replaces dump.directory; relative to the current directory
   /// @param repeat          replaces repeat
   /// @throws core::Error{kUsage}; for a model, whose inputs are inferred, as ask_recorder()
-  [[nodiscard]] configs::Config load(const std::optional<std::string>& dump_directory = {},
-                                     const std::optional<std::uint64_t>& repeat = {}) const;
+  [[nodiscard]] configs::Config load(
+      const std::optional<std::string>& dump_directory = {},
+      const std::optional<std::uint64_t>& repeat = {},
+      configs::ProgramSeed program_seed = configs::ProgramSeed::kNone) const;
 
  private:
   void require_one() const;
@@ -54,6 +57,9 @@ class ConfigOptions {
   std::vector<std::string> sets_;
   bool keep_values_ = false;
 };
+
+/// Tells on stderr that programs get the seed 0, where they do and no seed was given.
+void say_kept_seed(const configs::Config& config);
 
 /// The run of that name; when none is named the configuration without any run's overrides, or the
 /// first run where only the runs say what is to be run.

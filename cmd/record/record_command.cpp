@@ -80,6 +80,7 @@ class RecordCommand final : public Command {
     require_free(job);
     require_references({&job, 1});
 
+    if (job.run.seed) say_kept_seed(config);
     Progress progress(globals);
     progress.begin(1, 1, job.run.name);
     RecordingResult result = record_where_it_fits(job, {}, progress);

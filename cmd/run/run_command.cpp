@@ -61,6 +61,7 @@ class RunCommand final : public Command {
         });
     discard_earlier(jobs, outputs);
     if (jobs.front().run.program) announce(jobs.size(), digests_first);
+    say_kept_seed(config);
     comparators::CompareOptions options = compare_options(config.compare);
     options.max_items = report_.max_items();
     options.keep_trail = report_.wants_trail();

@@ -227,7 +227,12 @@ FindingText words_of(const Cause& cause) {
 
 bool is_proven(const Cause& cause) { return weight_of(cause) == "proof"; }
 
-std::string headline_of(const Cause& cause) { return std::string(row_of(cause.kind).headline); }
+std::string headline_of(const Cause& cause) {
+  const bool is_unseeded = std::ranges::any_of(cause.evidence, [](const Phrase& phrase) {
+    return phrase.key == "process-not-seeded" || phrase.key == "never-seeded";
+  });
+  return is_unseeded ? "random numbers were not seeded" : std::string(row_of(cause.kind).headline);
+}
 
 std::string brief_of(const Cause& cause) {
   const bool has_brief = cause.kind == CauseKind::kDecomposed || cause.kind == CauseKind::kLoop;

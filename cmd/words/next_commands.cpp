@@ -10,6 +10,7 @@
 #include "cmd/words/report_words.h"
 #include "comparators/cause/differences.h"
 #include "configs/setting_changes.h"
+#include "core/trace/given_seed.h"
 #include "core/trace/program_records.h"
 
 namespace repro_check::cmd {
@@ -135,8 +136,11 @@ std::string remedy_for(const Report& report, comparators::CauseKind cause) {
   };
   switch (cause) {
     case CauseKind::kRngStream:
-      if (baseline.seed != candidate.seed) return fmt::format("/runs/1/seed={}", baseline.seed);
-      return is_seeded_apart ? "" : "/rng=host";
+      if (core::given_seed(baseline) != core::given_seed(candidate)) {
+        return "/runs/1/seed=" + core::given_seed_text(baseline);
+      }
+      if (!is_seeded_apart) return "/rng=host";
+      return core::given_seed(baseline) ? "" : "/seed=0";
     case CauseKind::kGeneratorAlgorithm:
       return "/rng=host";
     case CauseKind::kNondeterministicKernel:

@@ -14,6 +14,8 @@ struct PhraseRow {
 
 #define WITHOUT_DROPOUT "[{?is_dropout}; \"disable_dropout\": true takes this randomness out]"
 
+#define LOOK_BEHIND ", or, to look behind it: [{?is_call}seed=0][{!is_call}--seed 0]"
+
 /// What causes are made of: the evidence of one is several of these in a row.
 constexpr auto kPhrases = std::to_array<PhraseRow>({
     // What was equal.
@@ -79,9 +81,12 @@ constexpr auto kPhrases = std::to_array<PhraseRow>({
     {"drew-in-other-releases",
      "it drew from one place of the stream, in LibTorch {baseline} and {candidate}, which may turn "
      "the same draws into other numbers"},
+    {"process-not-seeded",
+     "random numbers were not seeded: it draws from a generator that neither the program nor "
+     "repro-check seeded"},
     {"never-seeded",
-     "{generator} was never seeded: it stood elsewhere in each run from the start, and the program "
-     "drew from it"},
+     "random numbers were not seeded: {generator} stood elsewhere in each run from the start, and "
+     "the program drew from it"},
     {"seeded-apart",
      "{generator} was seeded otherwise: [{baseline}][{!baseline}never] in the baseline, "
      "[{candidate}][{!candidate}never] in the candidate"},
@@ -282,7 +287,9 @@ constexpr auto kPhrases = std::to_array<PhraseRow>({
      "start" WITHOUT_DROPOUT},
     {"do-mend-stream", "mend where the stream parted, or set \"rng\": \"host\"" WITHOUT_DROPOUT},
     {"do-host-rng", "set \"rng\": \"host\", or take one LibTorch for both runs"},
-    {"do-seed-it", "seed it: {function}(...), or let exec do so (--seed)"},
+    {"do-seed-program",
+     "torch.manual_seed(0) before this line (random.seed, numpy.random.seed likewise)" LOOK_BEHIND},
+    {"do-seed-it", "{function}(0) at the start" LOOK_BEHIND},
     {"do-same-seed", "give it the same seed in every run"},
     {"do-look-what-draws",
      "look what draws from it in one run alone, or more often, between these lines"},
@@ -365,6 +372,7 @@ constexpr auto kPhrases = std::to_array<PhraseRow>({
 });
 
 #undef WITHOUT_DROPOUT
+#undef LOOK_BEHIND
 
 }  // namespace
 

@@ -15,6 +15,7 @@
 #include "cmd/words/causes.h"
 #include "comparators/measure/records.h"
 #include "core/tensor/tensor_record.h"
+#include "core/trace/given_seed.h"
 #include "core/trace/program_records.h"
 #include "core/trace/run_manifest.h"
 
@@ -78,17 +79,34 @@ void put_returned_pass(Line& line, const comparators::ReturnedValues& returned) 
                        values.empty() ? "" : ", " + values));
 }
 
+/// ` with seed 0 set by repro-check`, of programs: the pass rests on it. Empty where they ran as
+/// they are.
+std::string set_seed_text(const Report& report) {
+  std::vector<std::uint64_t> seeds;
+  for (const RunSummary& run : report.runs) {
+    if (!run.manifest.is_of_program()) continue;
+    const auto seed = core::given_seed(run.manifest);
+    if (seed && std::ranges::find(seeds, *seed) == seeds.end()) seeds.push_back(*seed);
+  }
+  if (seeds.empty()) return {};
+  return fmt::format(
+      " with seed{} {} set by repro-check", seeds.size() == 1 ? "" : "s", fmt::join(seeds, ", "));
+}
+
 void put_pass(Line& line, const Report& report) {
   const auto& c = report.coverage;
+  const std::string seed = set_seed_text(report);
   // What an expected divergence hides stays in the sum.
   const std::string of = format_count(c.compared + c.not_judged, "operator");
   if (c.compared == 0 && report.returned.compared > 0) {
+    line.put(seed);
     put_returned_pass(line, report.returned);
   } else if (c.within_policy > 0) {
     using configs::PolicyKind;
     const bool by_element =
         report.policy_kind == PolicyKind::kTolerance || report.policy_kind == PolicyKind::kBitwise;
-    line.put(fmt::format(" within policy: {} of {} bit-identical, {} within {}",
+    line.put(fmt::format(" within policy{}: {} of {} bit-identical, {} within {}",
+                         seed,
                          format_count(c.equal),
                          of,
                          format_count(c.within_policy),
@@ -99,7 +117,7 @@ void put_pass(Line& line, const Report& report) {
                            format_count(report.screened.elements, "element")));
     }
   } else {
-    line.put(fmt::format(": {} of {} bit-identical", format_count(c.equal), of));
+    line.put(fmt::format("{}: {} of {} bit-identical", seed, format_count(c.equal), of));
   }
   if (c.not_judged > 0) line.put(fmt::format(", {} not judged", format_count(c.not_judged)));
   if (report.repeat) {
@@ -686,7 +704,7 @@ std::string drawn_by_operators_text(const Report& report) {
   }
   const auto& first = report.runs.front().manifest;
   const auto has_other_seed = [&](const RunSummary& run) {
-    return run.manifest.seed != first.seed;
+    return core::given_seed(run.manifest) != core::given_seed(first);
   };
   // A baseline of a gate does not say its own.
   if (!report.from_accepted && std::ranges::any_of(report.runs, has_other_seed)) {

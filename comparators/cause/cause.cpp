@@ -23,6 +23,7 @@
 #include "core/tensor/tensor_record.h"
 #include "core/text/text.h"
 #include "core/trace/dataflow.h"
+#include "core/trace/given_seed.h"
 #include "core/trace/op_record.h"
 #include "core/trace/program_records.h"
 #include "core/trace/run_manifest.h"
@@ -127,20 +128,22 @@ void add_taken_alone(const Evidence& evidence, Phrases& phrases) {
   }
 }
 
-bool is_clock(std::string_view function) {
-  return function.starts_with("time.") || function.starts_with("datetime.");
+/// Clocks, which nearly every program asks for its log, and hashes of strings, which differ in
+/// every program that is not seeded from outside.
+bool is_everywhere(std::string_view function) {
+  return function.starts_with("time.") || function.starts_with("datetime.") || function == "hash";
 }
 
 /// What both took from where no seed reaches: `os.urandom (2 calls, first at data.py:7)`.
-/// @param clocks  of clocks, which nearly every program asks for its log; else of all others
-void add_unpinned(const Evidence& evidence, bool clocks, Phrases& phrases) {
+/// @param everywhere  of what nearly every program takes; else of all others
+void add_unpinned(const Evidence& evidence, bool everywhere, Phrases& phrases) {
   std::vector<std::string> taken;
   for (const core::EnvironmentFact& fact : evidence.baseline.manifest().environment) {
     if (!fact.name.starts_with(core::kUnpinned)) continue;
     const std::string function = fact.name.substr(core::kUnpinned.size());
     const bool is_of_both =
         core::environment_fact(evidence.candidate.manifest(), fact.name) != nullptr;
-    if (!is_of_both || is_clock(function) != clocks) continue;
+    if (!is_of_both || is_everywhere(function) != everywhere) continue;
     taken.push_back(fmt::format("{} ({})", function, fact.value));
   }
   if (!taken.empty()) phrases.push_back(Phrase("taken-unpinned", {{"taken", std::move(taken)}}));
@@ -239,13 +242,47 @@ bool draws(const Case& c) {
          c.candidate.generator;
 }
 
+/// Whether neither repro-check nor a line of the program gave PyTorch's generators a seed.
+bool is_unseeded(const core::RunManifest& manifest) {
+  constexpr std::array kSeeders{
+      "torch.manual_seed", "torch.cuda.manual_seed", "torch.cuda.manual_seed_all"};
+  return manifest.is_of_program() && !core::given_seed(manifest) &&
+         std::ranges::none_of(kSeeders, [&](const char* function) {
+           const std::string fact = std::string(core::kSetByProgram) + function;
+           return core::environment_fact(manifest, fact) != nullptr;
+         });
+}
+
+/// Draws from a generator of the process that nobody seeded in either run.
+bool draws_unseeded(const Case& c) {
+  const auto& from = c.baseline.generator;
+  const auto& to = c.candidate.generator;
+  if (!from || !to || has_own_generator(c.baseline) || c.evidence.report.resume) return false;
+  if (!is_unseeded(c.evidence.baseline.manifest()) || !is_unseeded(c.evidence.candidate.manifest()))
+    return false;
+  // LibTorch takes 53 random bits for a generator that it makes. Below that lies what a line of the
+  // program gave, which nobody sees in C++.
+  constexpr std::uint64_t kMostGiven = 0xFFFF'FFFFU;
+  if (from->seed != to->seed) return from->seed > kMostGiven && to->seed > kMostGiven;
+  // One process that made both calls has one seed, and the second goes on from the first.
+  return is_call(c.evidence.baseline.manifest()) && c.evidence.rng.process_started_apart();
+}
+
+/// What the program set otherwise in each run stays to be said.
+Cause not_seeded(const Case& c) {
+  return {CauseKind::kRngStream,
+          followed_by(Phrase("process-not-seeded"), all_set_apart(c.evidence)),
+          Phrase("do-seed-program", {{"is_call", is_call(c.evidence.baseline.manifest())}})};
+}
+
 std::optional<Cause> rng_stream(const Case& c) {
   if (!draws(c)) return std::nullopt;
   const auto elsewhere = c.evidence.rng.stood_elsewhere(c.call);
   if (!elsewhere.value_or(false)) return std::nullopt;
+  if (draws_unseeded(c)) return not_seeded(c);
   Phrases parting = c.evidence.rng.parting();
-  const std::uint64_t here = c.evidence.baseline.manifest().seed;
-  const std::uint64_t there = c.evidence.candidate.manifest().seed;
+  const std::string here = core::given_seed_text(c.evidence.baseline.manifest());
+  const std::string there = core::given_seed_text(c.evidence.candidate.manifest());
   bool seeds = c.evidence.rng.started_apart();
   if (parting.empty() && here != there) {
     seeds = true;

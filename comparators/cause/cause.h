@@ -117,6 +117,9 @@ const core::TensorRecord* unwritten_argument(const core::OpRecord& record);
 /// Whether an argument is such memory, and the operator reads it or picks elements of it.
 bool may_read_unwritten(const core::OpRecord& record);
 
+/// Whether an operator was given a generator, and so does not draw from that of the process.
+bool has_own_generator(const core::OpRecord& record);
+
 /// Follows the generators of both runs through the trace and remembers where they first parted.
 class RngLedger {
  public:
@@ -136,6 +139,10 @@ class RngLedger {
   [[nodiscard]] const Phrases& parting() const noexcept { return parting_; }
   /// They parted before the first draw, by their seeds.
   [[nodiscard]] bool started_apart() const noexcept { return started_apart_; }
+  /// The generator of the process did, by seed or place.
+  [[nodiscard]] bool process_started_apart() const noexcept {
+    return process_started_apart_.value_or(false);
+  }
   /// Of the generator of the process, from which threads draw.
   [[nodiscard]] bool parted_in_threads() const noexcept { return parted_in_threads_; }
   /// Of all that it was told.
@@ -150,8 +157,10 @@ class RngLedger {
   void count_calls(const core::OpRecord& record);
   void count(const core::OpRecord& record);
 
-  std::uint64_t baseline_seed_ = 0;
-  std::uint64_t candidate_seed_ = 0;
+  std::optional<std::uint64_t> baseline_seed_;
+  std::optional<std::uint64_t> candidate_seed_;
+  /// Of the first draw from a generator of the process; empty before it.
+  std::optional<bool> process_started_apart_;
   std::optional<Phrase> drawn_apart_;  ///< where one run draws on the host and the other does not
   bool started_apart_ = false;
   bool parted_in_threads_ = false;
@@ -270,7 +279,7 @@ std::optional<Phrase> describe_unwritten(const JudgedCall& call, const Evidence&
 Phrases of_host(const Evidence& evidence);
 
 /// That the generators of two runs were seeded otherwise.
-Phrase seeds_apart(std::uint64_t baseline, std::uint64_t candidate);
+Phrase seeds_apart(std::string baseline, std::string candidate);
 
 /// Where one model was in training mode and the other was not, or other modules of it were: that
 /// comes before `cause`, which follows from it. Nothing where a manifest does not say.

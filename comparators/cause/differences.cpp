@@ -18,6 +18,7 @@
 #include "core/tensor/content.h"
 #include "core/tensor/tensor_record.h"
 #include "core/text/text.h"
+#include "core/trace/given_seed.h"
 #include "core/trace/program_records.h"
 #include "core/trace/rank_facts.h"
 #include "core/trace/run_manifest.h"
@@ -137,7 +138,7 @@ constexpr auto kRunFacts = std::to_array<RunFact>({
      [](const auto& of) { return of.is_of_program() ? of.model_path : std::string(); }},
     {"model.method", true, [](const auto& of) { return of.model_method; }},
     {"device", true, [](const auto& of) { return of.device; }},
-    {"seed", true, [](const auto& of) { return std::to_string(of.seed); }},
+    {"seed", true, [](const auto& of) { return core::given_seed_text(of); }},
     {"determinism", true, [](const auto& of) { return of.determinism; }},
     {"disable_dropout", true, [](const auto& of) { return text(of.disable_dropout); }},
     {"rng", true, [](const auto& of) { return of.rng; }},
@@ -201,7 +202,7 @@ std::vector<Difference> manifest_differences(const core::RunManifest& baseline,
     add(change.pointer, change.baseline, change.candidate, true, found);
   }
   // Where the seed differs, this one only follows it.
-  if (baseline.seed != candidate.seed) {
+  if (core::given_seed(baseline) != core::given_seed(candidate)) {
     for (Difference& one : found) one.affects_numbers &= one.pointer != "env.PYTHONHASHSEED";
   }
   return found;

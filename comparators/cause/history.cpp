@@ -12,6 +12,7 @@
 #include "comparators/cause/cause.h"
 #include "comparators/report/report.h"
 #include "core/trace/dataflow.h"
+#include "core/trace/given_seed.h"
 #include "core/trace/program_records.h"
 
 namespace repro_check::comparators {
@@ -209,14 +210,14 @@ Phrases WriteHistory::unwritten(const TensorRecord& tensor) const {
   return what ? Phrases{*what} : Phrases{};
 }
 
-Phrase seeds_apart(std::uint64_t baseline, std::uint64_t candidate) {
+Phrase seeds_apart(std::string baseline, std::string candidate) {
   return Phrase("seeds-apart",
-                {{"baseline", std::to_string(baseline)}, {"candidate", std::to_string(candidate)}});
+                {{"baseline", std::move(baseline)}, {"candidate", std::move(candidate)}});
 }
 
 RngLedger::RngLedger(const core::RunManifest& baseline, const core::RunManifest& candidate)
-    : baseline_seed_(baseline.seed),
-      candidate_seed_(candidate.seed),
+    : baseline_seed_(core::given_seed(baseline)),
+      candidate_seed_(core::given_seed(candidate)),
       drawn_apart_(
           baseline.rng == candidate.rng
               ? std::nullopt
@@ -257,10 +258,13 @@ RandomDraws RngLedger::draws() const {
   return draws;
 }
 
-bool RngLedger::is_drawn_by_threads(const core::OpRecord& record) {
+bool has_own_generator(const core::OpRecord& record) {
   const core::Value* own = core::find_argument(record, "generator");
-  const bool is_own = own != nullptr && !std::holds_alternative<std::monostate>(own->data);
-  if (is_own || core::is_of_worker(record.lane)) return false;
+  return own != nullptr && !std::holds_alternative<std::monostate>(own->data);
+}
+
+bool RngLedger::is_drawn_by_threads(const core::OpRecord& record) {
+  if (has_own_generator(record) || core::is_of_worker(record.lane)) return false;
   in_threads_ = in_threads_ || record.lane != core::kMainLane;
   return in_threads_;
 }
@@ -278,11 +282,15 @@ void RngLedger::see(const JudgedCall& call) {
     return;
   }
   const bool elsewhere = from->position_before != to->position_before;
+  if (!process_started_apart_ && !has_own_generator(baseline)) {
+    process_started_apart_ =
+        baseline.lane == core::kMainLane && (from->seed != to->seed || elsewhere);
+  }
   const bool is_of_threads = is_drawn_by_threads(baseline);
   // Not by the seeds of the runs: the model may have seeded its generators alike since.
   if (from->seed != to->seed) {
     started_apart_ = started_apart_ || parting_.empty();
-    part(seeds_apart(from->seed, to->seed));
+    part(seeds_apart(std::to_string(from->seed), std::to_string(to->seed)));
   } else if (elsewhere && is_of_threads) {
     parted_in_threads_ = parted_in_threads_ || parting_.empty();
     part(Phrase("threads-draw",

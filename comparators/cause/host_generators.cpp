@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/text/text.h"
+#include "core/trace/given_seed.h"
 #include "core/trace/program_records.h"
 
 namespace repro_check::comparators {
@@ -31,7 +32,7 @@ bool has_moved(const core::RunManifest& manifest, std::string_view name) {
   return moved != nullptr && *moved == "true";
 }
 
-/// `by random.seed (7) at train.py:3`, `by exec (0)`; empty where nobody did.
+/// `by random.seed (7) at train.py:3`, `by repro-check (0)`; empty where nobody did.
 std::string seeded_by(const core::RunManifest& manifest, const Known& generator) {
   const std::string function(generator.seed);
   const std::string* given =
@@ -39,8 +40,8 @@ std::string seeded_by(const core::RunManifest& manifest, const Known& generator)
   if (given != nullptr) {
     return fmt::format("by {} {}", function, core::with_place(manifest, function, *given));
   }
-  const bool by_us = core::used_setting(manifest, "generator.cpu") != nullptr;
-  return by_us ? fmt::format("by exec ({})", manifest.seed) : std::string();
+  const auto seed = core::given_seed(manifest);
+  return seed ? fmt::format("by repro-check ({})", *seed) : std::string();
 }
 
 std::string state_at_end(const core::RunManifest& manifest, const std::string& name) {
@@ -58,6 +59,7 @@ std::string found_in(const std::map<std::string, std::string>& texts, const std:
 /// @param by, other  what seeded it; empty = nothing
 /// @param moved      where it moved; empty = not known
 Cause cause_of_seeds(const Known& generator,
+                     const core::RunManifest& run,
                      const std::string& by,
                      const std::string& other,
                      const Phrases& moved) {
@@ -69,7 +71,8 @@ Cause cause_of_seeds(const Known& generator,
   const FieldValue name = std::string(generator.text);
   if (by.empty() && other.empty()) {
     return cause(Phrase("never-seeded", {{"generator", name}}),
-                 Phrase("do-seed-it", {{"function", std::string(generator.seed)}}));
+                 Phrase("do-seed-it",
+                        {{"function", std::string(generator.seed)}, {"is_call", is_call(run)}}));
   }
   return cause(Phrase("seeded-apart",
                       {{"generator", name},
@@ -79,6 +82,10 @@ Cause cause_of_seeds(const Known& generator,
 }
 
 }  // namespace
+
+bool is_call(const core::RunManifest& manifest) {
+  return core::environment_fact(manifest, kStateOfCalls) != nullptr;
+}
 
 HostGenerators::Readings HostGenerators::read(const core::DumpSource& dump) {
   Readings readings;
@@ -159,7 +166,7 @@ std::optional<Cause> HostGenerators::apart(const std::string& name, std::size_t 
   const std::string other = seeded_by(candidate, generator);
   const bool was_never_seeded = first == 0 && by.empty() && other.empty();
   if (was_never_seeded || by != other) {
-    return cause_of_seeds(generator, by, other, places(until));
+    return cause_of_seeds(generator, baseline, by, other, places(until));
   }
   // One of them has a reading there.
   const Readings& longer = here_->size() < there_.size() ? there_ : *here_;

@@ -5,12 +5,21 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "comparators/report/report.h"
 #include "core/trace/dump.h"
 
 namespace repro_check::comparators {
+
+/// A fact of the environment: a call that the package for Python made of a function, one of several
+/// in one process. `kept`: what it changed stayed for the next call; `restored`.
+inline constexpr std::string_view kStateOfCalls = "process.state";
+inline constexpr std::string_view kKeptState = "kept";
+
+/// Whether a run is a call of a function, one of several in one process.
+bool is_call(const core::RunManifest& manifest);
 
 /// Where generators that no operator draws from (Python's `random`, NumPy's global one) stood in
 /// two runs of a program.

@@ -184,6 +184,9 @@ class Builder {
                 R"(give one input an argument, such as {"generate": "normal", "shape": [2, 16]}, )"
                 "or [] for none",
                 &detail::Given::inputs);
+    config_.names_seed = base_.given.seed || std::ranges::all_of(entries_, [](const Entry& entry) {
+                           return entry.given.seed;
+                         });
     for (Entry& entry : entries_) config_.runs.push_back(std::move(entry.run));
     if (base_.given.model && base_.given.inputs) config_.base = std::move(base_.run);
     return std::move(config_);
@@ -349,15 +352,17 @@ class Builder {
 Config parse_config(const std::string& text,
                     const std::string& origin,
                     const std::filesystem::path& base,
-                    const std::vector<ConfigOverride>& overrides) {
+                    const std::vector<ConfigOverride>& overrides,
+                    ProgramSeed program_seed) {
   Problems problems;
   Config config;
   if (auto document = detail::parse_json(text, "", problems)) {
     for (const ConfigOverride& change : overrides) {
       if (document->is_object()) apply(change, *document, problems);  // else told by the Builder
     }
-    const ParseContext context{problems, std::filesystem::absolute(base)};
+    ParseContext context{problems, std::filesystem::absolute(base)};
     merge_preset(*document, context);
+    context.seeds_programs = program_seed == ProgramSeed::kZero || document->contains("runs");
     config = Builder(*document, context).build();
   }
   problems.refuse_any(origin);
@@ -389,10 +394,11 @@ std::string read_config_text(const std::filesystem::path& file,
 }
 
 Config load_config(const std::filesystem::path& file,
-                   const std::vector<ConfigOverride>& overrides) {
+                   const std::vector<ConfigOverride>& overrides,
+                   ProgramSeed program_seed) {
   const std::filesystem::path absolute = std::filesystem::absolute(file);
-  Config config =
-      parse_config(read_config_text(file), file.string(), absolute.parent_path(), overrides);
+  Config config = parse_config(
+      read_config_text(file), file.string(), absolute.parent_path(), overrides, program_seed);
   config.file = absolute.lexically_normal();
   return config;
 }

@@ -18,17 +18,27 @@ struct ConfigOverride {
   std::string value;
 };
 
+/// What seeds the generators of a program whose configuration names no seed. A model is always
+/// seeded, with 0 by default: no line of its file could do that.
+enum class ProgramSeed {
+  kNone,  ///< the program itself; 0 where `runs` lists set-ups, which are compared under one seed
+  kZero,  ///< 0
+};
+
 /// Reads, overrides and checks a configuration, strictly: unknown and duplicate keys, wrong types,
 /// values out of range and missing files are problems, and all of them are collected.
 /// @throws core::Error{kUsage} with one line a problem: `config.json: /runs/1/sed: unknown key; did
 ///         you mean "seed"?`
-Config load_config(const std::filesystem::path& file, const std::vector<ConfigOverride>& overrides);
+Config load_config(const std::filesystem::path& file,
+                   const std::vector<ConfigOverride>& overrides,
+                   ProgramSeed program_seed = ProgramSeed::kNone);
 
 /// As load_config, from text; relative paths are relative to `base`.
 Config parse_config(const std::string& text,
                     const std::string& origin,
                     const std::filesystem::path& base,
-                    const std::vector<ConfigOverride>& overrides);
+                    const std::vector<ConfigOverride>& overrides,
+                    ProgramSeed program_seed = ProgramSeed::kNone);
 
 /// Where to read what a configuration may hold.
 inline constexpr const char* kConfigHint =

@@ -69,7 +69,8 @@ struct ParseContext {
   /// A request for a recorder, made by us: paths are final and unchecked, inputs carry the pointer
   /// they were given at.
   bool resolved = false;
-  bool of_flags = false;  ///< keys are flags, and files are called as they were typed
+  bool of_flags = false;        ///< keys are flags, and files are called as they were typed
+  bool seeds_programs = false;  ///< those that are given no seed, with that of a model
 
   /// How messages call a key: `"max_growth"`, `--max-growth`.
   [[nodiscard]] std::string key_name(std::string_view key) const;
@@ -264,6 +265,7 @@ std::optional<Json> parse_json(std::string_view text,
 struct Given {
   bool model = false;  ///< or a program
   bool inputs = false;
+  bool seed = false;
 };
 
 /// The members that the top level, an entry of `runs` and a resolved run have in common, over what

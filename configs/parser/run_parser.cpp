@@ -243,15 +243,18 @@ bool read(const Node& node, core::SliceRule& slice) {
 
 Given read_run_members(const ObjectReader& object, RunSpec& run) {
   if (const auto program = object.find("program")) {
-    // Whoever trains with dropout means to; of a model that is called once it is in the way.
-    if (!run.program && !object.context().resolved) run.disable_dropout = false;
+    if (!run.program && !object.context().resolved) {
+      // Whoever trains with dropout means to; of a model that is called once it is in the way.
+      run.disable_dropout = false;
+      if (!object.context().seeds_programs) run.seed.reset();
+    }
     read_program(*program, run);
   }
   if (run.program) {
     refuse_of_models(object);
     visit_run(object, run);
     object("timeout", run.timeout);
-    return {true, true};
+    return {true, true, object.has("seed")};
   }
   const auto model = object.find("model");
   const auto inputs = object.find("inputs");
@@ -259,6 +262,7 @@ Given read_run_members(const ObjectReader& object, RunSpec& run) {
   Given given;
   given.model = model ? read_model(*model, run.model) : object.is_meant("model");
   given.inputs = object.is_meant("inputs") || object.is_meant("calls");
+  given.seed = object.has("seed");
   // An entry of `runs` that gives either replaces both of the base configuration.
   if (inputs && calls) {
     calls->refuse(R"(give either "calls" or "inputs": inputs are those of the only call)");

@@ -176,7 +176,8 @@ struct RunSpec {
   std::optional<ProgramSpec> program;
   ModelSpec model;
   std::vector<CallSpec> calls;
-  /// 0 to 2^32-1; empty, for a program only: its generators are left as they are.
+  /// 0 to 2^32-1; empty, for a program only: its generators are left as they are. The default of a
+  /// program is ProgramSeed's.
   std::optional<std::uint64_t> seed = 0;
   DeterminismMode determinism = DeterminismMode::kOff;
   bool disable_dropout = true;
@@ -213,6 +214,8 @@ struct Config {
   /// The configuration without any run's overrides, named `run`: what `record` records. Empty when
   /// only the runs say which model or which inputs.
   std::optional<RunSpec> base;
+  /// Every run has a "seed" that was given, null included, and not the default.
+  bool names_seed = false;
   /// Set when the runs are one configuration, so many times; 0 = they are listed one by one.
   std::uint64_t repeat = 0;
   RecordingPlan recording;

@@ -145,7 +145,7 @@ def _make_dump(program: str, journal: pathlib.Path, dump: pathlib.Path, force: b
         raise ToolError("the dump could not be made", ended.stderr.strip(), ended.returncode)
 
 
-# A fact of a recorded call: that it went on from what the call before had left.
+# A fact of a recorded call: whether what it changed stays for the next one.
 _STATE_OF_CALLS = b"process.state"
 
 
@@ -164,7 +164,7 @@ def compare(
     state: object = None,
     runs: int = 2,
     directory: _Path | None = None,
-    seed: int | None = 0,
+    seed: int | None = None,
     policy: str | None = None,
     ulp: int | None = None,
     rtol: float | None = None,
@@ -180,7 +180,8 @@ def compare(
         every call: each begins with what was there before the first, and that is there afterwards too. Without it each
         call goes on from the one before.
     directory: where the dumps are kept, as run-1, run-2, ...; without it they are removed.
-    seed: as for `record`, before every call; the generators are put back at the end.
+    seed: as for `record`, before every call; the generators are put back at the end. Without it the function seeds
+        itself, or draws other numbers in each call.
     policy, ulp, rtol, atol: what counts as equal, as `repro-check diff` has it: bitwise where none is given, `ulp`
         where ulp is, `tolerance` where rtol and atol are.
     flags: further ones of `repro-check diff`.
@@ -223,8 +224,7 @@ def _record_again(
         shutil.rmtree(dump)
     try:
         with _recorded(dump, **options) as recording:
-            if snapshot is None:
-                recording.probe.repro_check_fact(_STATE_OF_CALLS, b"kept")
+            recording.probe.repro_check_fact(_STATE_OF_CALLS, b"kept" if snapshot is None else b"restored")
             function()
     finally:
         if snapshot is not None:

@@ -127,6 +127,42 @@ bool says(const comparators::Report& report, const std::string& words) {
   return flat.find(words) != std::string::npos;
 }
 
+TEST_CASE("a pass of programs says in its first line which seed repro-check set") {
+  comparators::Report report =
+      tests::base(comparators::Status::kReproducible, comparators::DivergenceKind::kNone);
+  const auto says_seed = [&] { return headline(report).find("seed") != std::string::npos; };
+  const auto give = [](comparators::RunSummary& run, std::uint64_t seed) {
+    run.manifest.model_method = core::kProgramMethod;
+    run.manifest.seed = seed;
+    run.manifest.settings.push_back({"generator.cpu", "", std::to_string(seed)});
+  };
+  // Nobody else could seed a model.
+  CHECK_FALSE(says_seed());
+  for (comparators::RunSummary& run : report.runs) run.manifest.model_method = core::kProgramMethod;
+  CHECK_FALSE(says_seed());
+  for (comparators::RunSummary& run : report.runs) give(run, 3);
+  CHECK(headline(report).starts_with("REPRODUCIBLE with seed 3 set by repro-check: "));
+  give(report.runs.back(), 4);
+  CHECK(headline(report).starts_with("REPRODUCIBLE with seeds 3, 4 set by repro-check: "));
+}
+
+TEST_CASE("a program that seeds nothing reads that first") {
+  comparators::Report report =
+      tests::base(comparators::Status::kDiverged, comparators::DivergenceKind::kRng);
+  report.first_divergence.emplace();
+  comparators::OpDivergence& first = *report.first_divergence;
+  first.baseline_index = first.candidate_index = 2;
+  first.baseline.op =
+      std::make_shared<core::OperatorInfo>(core::OperatorInfo{"aten::normal_", "", false});
+  first.baseline.step = 4;
+  first.cause = {comparators::CauseKind::kRngStream,
+                 {comparators::Phrase("process-not-seeded")},
+                 comparators::Phrase("do-seed-program")};
+  for (comparators::RunSummary& run : report.runs) run.manifest.model_method = core::kProgramMethod;
+  CHECK(headline(report) == "DIVERGED at step 4: random numbers were not seeded");
+  CHECK(says(report, "op parts at step 4, forward, op 2 aten::normal_"));
+}
+
 TEST_CASE("what drew in a pass is said with what its agreement rests on, and nothing else is") {
   comparators::Report report =
       tests::base(comparators::Status::kReproducible, comparators::DivergenceKind::kNone);
@@ -143,8 +179,8 @@ TEST_CASE("what drew in a pass is said with what its agreement rests on, and not
   CHECK(says(report, "random 5 operators drew from cpu (seeds 1, 2, 3, 4 and others): they agree"));
   report.repeat.emplace();
   CHECK(says(report, "because all runs had the same seed"));
-  report.draws.parting = {comparators::Phrase(
-      "seeds-apart", {{"baseline", "1"}, {"candidate", "2"}})};
+  report.draws.parting = {
+      comparators::Phrase("seeds-apart", {{"baseline", "1"}, {"candidate", "2"}})};
   CHECK(says(report, "5 operators drew from cpu; the generators started apart"));
   CHECK_FALSE(says(report, "same seed"));
   report.status = comparators::Status::kDiverged;

@@ -15,6 +15,7 @@ struct SaidCause {
   std::string title;
   std::string evidence;
   std::string advice;
+  std::string headline;
   std::vector<SaidCause> also = {};
   std::vector<std::string> not_recorded = {};
 
@@ -23,7 +24,13 @@ struct SaidCause {
 
 inline SaidCause said(const Cause& cause) {
   const cmd::FindingText text = cmd::words_of(cause);
-  SaidCause out{cause.kind, text.title, text.evidence, text.fix, {}, cause.not_recorded};
+  SaidCause out{cause.kind,
+                text.title,
+                text.evidence,
+                text.fix,
+                cmd::headline_of(cause),
+                {},
+                cause.not_recorded};
   for (const Cause& further : cause.also) out.also.push_back(said(further));
   return out;
 }

@@ -245,5 +245,34 @@ TEST_CASE("the level is given, or for the command to choose") {
   CHECK(automatic.window == 0);
 }
 
+TEST_CASE("a program is seeded where that was asked for, and where settings are compared") {
+  const auto seed_of = [](const std::string& members, ProgramSeed default_seed, std::size_t run) {
+    const std::string text =
+        R"({"program": {"command": ["true"]})" + (members.empty() ? "" : ", " + members) + "}";
+    return parse_config(text, "config.json", test::fixture_directory(), {}, default_seed)
+        .runs.at(run)
+        .seed;
+  };
+  const std::string runs = R"("runs": [{"name": "a"}, {"name": "b", "threads": 1}])";
+  CHECK(seed_of("", ProgramSeed::kNone, 1) == std::nullopt);
+  CHECK(seed_of("", ProgramSeed::kZero, 1) == 0);
+  CHECK(seed_of(runs, ProgramSeed::kNone, 1) == 0);
+  CHECK(seed_of(R"("seed": 3, )" + runs, ProgramSeed::kNone, 1) == 3);
+  CHECK(seed_of(R"("seed": null, )" + runs, ProgramSeed::kNone, 1) == std::nullopt);
+  for (const ProgramSeed each : {ProgramSeed::kNone, ProgramSeed::kZero}) {
+    CHECK(seed_of(R"("seed": 0)", each, 0) == 0);
+    CHECK(seed_of(R"("seed": null)", each, 0) == std::nullopt);
+  }
+  const Config of_runs = test::parse(
+      R"({"runs": [{"name": "a", "program": {"command": ["true"]}},
+                   {"name": "b", "program": {"command": ["true"]}, "seed": null}]})");
+  CHECK(of_runs.runs[0].seed == 0);
+  CHECK(of_runs.runs[1].seed == std::nullopt);
+  CHECK_FALSE(of_runs.names_seed);
+  CHECK(test::parse(R"({"program": {"command": ["true"]}, "seed": null})").names_seed);
+  // A model has no line that could seed it.
+  CHECK(test::parse_with("").runs[0].seed == 0);
+}
+
 }  // namespace
 }  // namespace repro_check::configs

@@ -20,6 +20,7 @@
 #include "cmd/words/finding_words.h"
 #include "cmd/words/report_words.h"
 #include "comparators/compare.h"
+#include "core/trace/given_seed.h"
 #include "core/trace/run_manifest.h"
 
 namespace repro_check::cmd {
@@ -140,7 +141,7 @@ std::vector<std::pair<std::string_view, std::string>> run_facts(const RunSummary
           {"operators", known(format_count(m.trace.operator_calls()))},
           {"device", known(m.device)},
           {"threads", core::text_or_empty(core::used_setting(m, "threads.intra_op"))},
-          {"seed", known(fmt::format("{}", m.seed))},
+          {"seed", known(core::given_seed_text(m))},
           {"determinism", known(m.determinism)},
           {"level", known(m.trace.level)},
           {"LibTorch", core::text_or_empty(core::environment_fact(m, "libtorch.version"))},

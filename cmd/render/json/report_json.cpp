@@ -20,6 +20,7 @@
 #include "comparators/measure/policy.h"
 #include "core/error.h"
 #include "core/text/text.h"
+#include "core/trace/given_seed.h"
 #include "core/trace/run_manifest.h"
 
 namespace repro_check::cmd {
@@ -573,7 +574,9 @@ void describe_run(auto f, Of<decltype(f), RunSummary>& it, bool is_baseline) {
   put("device", m.device);
   if constexpr (f.kReads) m.created = f.json().at("device").is_null() ? "" : "unknown";
   describe_threads(f.at("threads"), m);
-  put("seed", m.seed);
+  std::optional<std::uint64_t> seed = known ? core::given_seed(m) : std::nullopt;
+  f("seed", seed);
+  if constexpr (f.kReads) m.seed = seed.value_or(0);
   put("determinism", m.determinism);
   put("model_digest", m.model_digest);
   f.derived("inputs_digest", [&] { return digest_of_named(m, true); });
@@ -591,6 +594,10 @@ void describe_run(auto f, Of<decltype(f), RunSummary>& it, bool is_baseline) {
   describe(f, m.trace);
   // Of programs alone, and so left out of most.
   if (f.has("method", m.is_of_program())) f("method", m.model_method);
+  if constexpr (f.kReads) {
+    if (!seed || !m.is_of_program()) return;
+    m.settings.push_back({std::string(core::kSeededGenerator), "", std::to_string(*seed)});
+  }
 }
 
 void describe_runs(auto f, Of<decltype(f), std::vector<RunSummary>>& runs) {

@@ -25,6 +25,7 @@
 #include "cmd/words/report_words.h"
 #include "comparators/report/report.h"
 #include "core/text/text.h"
+#include "core/trace/given_seed.h"
 #include "core/trace/run_manifest.h"
 
 namespace repro_check::cmd {
@@ -1034,7 +1035,7 @@ void add_runs(Page& page, const Report& report) {
                            run.name,
                            run.location.empty() ? run.status : run.location,
                            m.device,
-                           m.seed,
+                           core::given_seed_text(m),
                            m.determinism,
                            m.disable_dropout ? "off" : "as the model has it",
                            m.rng,

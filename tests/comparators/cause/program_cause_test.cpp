@@ -240,6 +240,62 @@ TEST_CASE(
   }
 }
 
+/// A program that draws once, by a generator that stands so.
+Report drawing(std::uint64_t seed,
+               std::uint64_t other_seed,
+               const ordered_json& environment = ordered_json::object(),
+               const ordered_json& settings = ordered_json::object(),
+               bool is_own = false) {
+  Trace baseline = program("baseline");
+  Trace candidate = program("candidate");
+  for (Trace* trace : {&baseline, &candidate}) {
+    const bool first = trace == &baseline;
+    trace->manifest()["environment"] = environment;
+    trace->manifest()["settings"] = settings;
+    ordered_json extra = {{"seeded", true}};
+    extra["generator"] = {
+        {"seed", first ? seed : other_seed}, {"before", first ? 1 : 5}, {"after", 9}, {"drawn", 4}};
+    if (is_own) extra["scalars"] = {{"generator", 1}};
+    trace->tensor("x", {first ? 1 : 2}).op("aten::rand", {}, {"x"}, extra);
+  }
+  return compare_traces(baseline, candidate);
+}
+
+constexpr std::string_view kUnseeded = "random numbers were not seeded";
+
+TEST_CASE("a program that seeds nothing is told so") {
+  // What LibTorch takes for a generator that it makes.
+  constexpr std::uint64_t kOne = 5'000'000'000'000;
+  constexpr std::uint64_t kOther = 6'000'000'000'000;
+  const ordered_json none = ordered_json::object();
+  const Report report = drawing(kOne, kOther);
+  CHECK(report.kind == DivergenceKind::kRng);
+  const SaidCause& cause = cause_of(report);
+  CHECK(cause.name() == "rng stream");
+  CHECK(cause.headline == kUnseeded);
+  CHECK(mentions(cause.evidence, "random numbers were not seeded: it draws from a generator"));
+  CHECK(cause.advice ==
+        "torch.manual_seed(0) before this line (random.seed, numpy.random.seed likewise), or, to "
+        "look behind it: --seed 0");
+
+  // By the program with another number each time, where that is seen and where it is not; by
+  // repro-check; a generator of the program's own.
+  CHECK(cause_of(drawing(kOne, kOther, {{"set.torch.manual_seed", "(now)"}})).headline !=
+        kUnseeded);
+  CHECK(cause_of(drawing(7, 8)).headline != kUnseeded);
+  CHECK(cause_of(drawing(kOne, kOther, none, {{"generator.cpu", "0"}})).headline != kUnseeded);
+  CHECK(cause_of(drawing(kOne, kOther, none, none, true)).headline != kUnseeded);
+  CHECK(mentions(cause_of(drawing(7, 8)).evidence, "the generators started apart (seed 7 against"));
+}
+
+TEST_CASE("a function whose second call draws on is told so in its own words") {
+  const ordered_json call = {{"process.state", "restored"}};
+  CHECK(mentions(cause_of(drawing(7, 7, call)).advice, "or, to look behind it: seed=0"));
+  CHECK(cause_of(drawing(7, 7, call)).headline == kUnseeded);
+  // In a process of its own it is unknown what moved a generator that both runs seeded alike.
+  CHECK(mentions(cause_of(drawing(7, 7)).evidence, "found the generator at another place"));
+}
+
 /// A step of an optimizer that was given its parameters in this order; `told` are its options.
 void add_step(Trace& trace, const std::vector<std::string>& order, const ordered_json& told) {
   ordered_json step = {{"phase", "optimizer"}, {"scalars", told}};

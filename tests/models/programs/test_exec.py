@@ -80,7 +80,7 @@ class Training(Exec):
         self.assertEqual([each["operator"] for each in self.records("dump")].count("aten::tanh"), 2)
 
     def test_results_are_those_of_the_bare_program(self):
-        bare = subprocess.run([sys.executable, "-c", SEEDED, str(TRAIN)], env=CLEAN, check=True,
+        bare = subprocess.run([sys.executable, str(TRAIN)], env=CLEAN, check=True,
                               capture_output=True, text=True, cwd=self.folder)
         for number in range(2):
             self.assertEqual(self.python(f"{number}", TRAIN).stdout, bare.stdout)
@@ -91,6 +91,7 @@ class Training(Exec):
     def test_batches_of_worker_processes_in_any_order(self):
         program = self.program("""
             import os, sys, time, torch
+            torch.manual_seed(0)  # workers are seeded with a number that the loader draws
             class Data(torch.utils.data.Dataset):
                 def __len__(self): return 8
                 def __getitem__(self, index):
@@ -110,7 +111,7 @@ class Training(Exec):
     def test_modules_of_the_program_named_as_ours_are_its_own(self):
         self.program("print('its own')", "json.py")
         program = self.program("import random; print(random.random()); import json")
-        result = self.python("A", program, code=4)
+        result = self.python("A", program, flags=["--seed", "0"], code=4)
         seeded = random.Random(0).random()
         self.assertEqual(result.stdout, f"{seeded}\nits own\n")
 
@@ -217,6 +218,7 @@ class Training(Exec):
             import sys
             import torch
             from torch.nn.utils import clip_grad_norm_
+            torch.manual_seed(0)
             model = torch.nn.Linear(4, 2)
             optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
             scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
@@ -337,6 +339,7 @@ class Training(Exec):
             import torch
             import torch.distributed as dist
             dist.init_process_group("gloo", init_method="file://" + __file__ + ".store", rank=0, world_size=1)
+            torch.manual_seed(0)
             model = torch.nn.parallel.DistributedDataParallel(
                 torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2)))
             optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -373,7 +376,7 @@ class Training(Exec):
         lines = file.read_text().splitlines()
         at = {text: f"program.py:{1 + next(i for i, line in enumerate(lines) if text in line)}"
               for text in ("random.seed(3)", "manual_seed(5)", "manual_seed(6)", "warn_only", "time.time", "uuid4")}
-        self.python("A", file)
+        self.python("A", file, flags=["--seed", "0"])
         shown = json.loads(self.tool("inspect", "A", "--format", "json").stdout)
         facts = {fact["name"]: fact["value"] for fact in shown["manifest"]["environment"]}
         self.assertEqual((facts["set.random.seed"], facts["set_at.random.seed"]), ("(3)", at["random.seed(3)"]))
@@ -386,11 +389,11 @@ class Training(Exec):
         self.assertEqual(counted, {"time.time": one + at["time.time"], "time.perf_counter": one + at["uuid4"],
                                    "uuid": one + at["uuid4"], "random.SystemRandom": one + at["uuid4"],
                                    "hash": None})
-        self.python("B", file)
+        self.python("B", file, flags=["--seed", "0"])
         shown = self.tool("diff", "A", "B").stdout
         self.assertIn("random.SystemRandom (1 call, first at", shown)
         self.assertIn(f"random.seed (3) at {at['random.seed(3)']}", shown)
-        self.python("C", file, flags=["--no-seed"])
+        self.python("C", file)
         shown = json.loads(self.tool("inspect", "C", "--format", "json").stdout)
         facts = {fact["name"]: fact["value"] for fact in shown["manifest"]["environment"]}
         self.assertIn("PYTHONHASHSEED", facts["unpinned.hash"])
@@ -520,14 +523,16 @@ class Training(Exec):
             except ImportError:
                 pass
             """)
-        first, second = (self.python(name, file).stdout for name in "AB")
+        first, second = (self.python(name, file, flags=["--seed", "0"]).stdout for name in "AB")
         self.assertEqual(first, second)
+        written = subprocess.run([sys.executable, "-c", SEEDED, str(file)], env={**CLEAN, "PYTHONHASHSEED": "0"},
+                                 check=True, capture_output=True, text=True).stdout
+        self.assertEqual(first.splitlines()[0], written.splitlines()[0])
         self.compare("A", "B", 0)
         other = self.python("C", file, flags=["--seed", "7"]).stdout
         self.assertNotEqual(first, other)
         self.compare("A", "C", 1)
-        self.assertNotEqual(self.python("D", file, flags=["--no-seed"]).stdout,
-                            self.python("E", file, flags=["--no-seed"]).stdout)
+        self.assertNotEqual(self.python("D", file).stdout, self.python("E", file, flags=["--no-seed"]).stdout)
         self.compare("D", "E", 1)
 
     def test_determinism_sets_and_takes_away_what_run_does(self):
@@ -596,6 +601,7 @@ class Training(Exec):
             from multiprocessing.pool import ThreadPool
             import torch
             torch.set_num_threads(1)
+            torch.manual_seed(0)
             model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU())
             def work(number):
                 with torch.no_grad():
@@ -919,35 +925,35 @@ class HostGenerators(Exec):
 
     def test_never_seeded(self):
         for number in "12":
-            self.python(number, self.augmented(), flags=["--no-seed"])
+            self.python(number, self.augmented())
         cause = self.cause("1", "2")
         self.assertEqual(cause["name"], "rng stream")
-        self.assertRegex(cause["evidence"], r"`random` was never seeded.*program\.py:(9|1[0-2])\b")
+        self.assertRegex(cause["evidence"], r"random numbers were not seeded: Python's `random` stood .*program\.py:(9|1[0-2])\b")
 
     def test_moved_otherwise(self):
         for number, extra in (("1", ""), ("2", "if number == 1: random.random()")):
-            self.python(number, self.augmented("random.seed(5)", extra), flags=["--no-seed"])
+            self.python(number, self.augmented("random.seed(5)", extra))
         cause = self.cause("1", "2")
         self.assertEqual(cause["name"], "rng stream")
         self.assertRegex(cause["evidence"], r"`random` moved otherwise.*since op \d+ repro_check::\w+")
 
     def test_seeded_otherwise(self):
         for number in "12":
-            self.python(number, self.augmented(f"random.seed({number})"), flags=["--no-seed"])
+            self.python(number, self.augmented(f"random.seed({number})"))
         evidence = self.cause("1", "2")["evidence"]
         self.assertRegex(evidence, r"random\.seed \(1\) at \S+:4 in the baseline, by random\.seed \(2\)")
 
     def test_a_pass_says_which_moved_and_who_seeded_them(self):
         for number in "12":
-            self.python(number, self.augmented())
+            self.python(number, self.augmented(), flags=["--seed", "0"])
         self.assertEqual([each["text"] for each in self.compare("1", "2", 0)["random"]["of_host"]],
-                         ["Python's `random` moved, seeded by exec (0)"])
+                         ["Python's `random` moved, seeded by repro-check (0)"])
         facts = {fact["name"]: fact["value"] for fact in self.manifest("1")["environment"]}
         self.assertEqual(facts["moved.random"], "true")
         if "moved.numpy" in facts:
             self.assertEqual(facts["moved.numpy"], "false")
         for number in "34":
-            self.python(number, "-c", "import random, torch; random.seed(7); torch.ones(2).sum()", flags=["--no-seed"])
+            self.python(number, "-c", "import random, torch; random.seed(7); torch.ones(2).sum()")
         self.assertNotIn("random", self.compare("3", "4", 0))
 
     def test_numpy(self):
@@ -1067,7 +1073,7 @@ class Imports(Exec):
             importlib.reload(random)
             print(random.random(), torch.ones(2).sum().item())
             """)
-        self.assertEqual(self.python("A", file).stdout, self.python("B", file).stdout)
+        self.assertEqual(*(self.python(name, file, flags=["--seed", "0"]).stdout for name in "AB"))
 
 
 if __name__ == "__main__":

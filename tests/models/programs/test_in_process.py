@@ -150,8 +150,8 @@ class InProcess(unittest.TestCase):
         self.assertIn("aten::exp", {o.full_name for o in repro_check.open(self.folder / "A")})
 
     def test_comparing(self):
-        self.assertTrue(repro_check.compare(train).reproducible)
-        self.assertTrue(repro_check.compare(train, runs=3).reproducible)
+        self.assertTrue(repro_check.compare(train, seed=0).reproducible)
+        self.assertTrue(repro_check.compare(train, runs=3, seed=0).reproducible)
         entropy = repro_check.compare(lambda: torch.tensor(list(os.urandom(8))).float().exp())
         self.assertEqual(entropy.exit_code, 1)
         self.assertIn("DIVERGED", entropy.text)
@@ -175,20 +175,20 @@ class InProcess(unittest.TestCase):
         return result
 
     def test_a_step_that_trains_is_called_from_one_state(self):
-        outcome = self.assert_untouched(lambda it: repro_check.compare(it.step, state=it.state, runs=3))
+        outcome = self.assert_untouched(lambda it: repro_check.compare(it.step, state=it.state, runs=3, seed=0))
         self.assertTrue(outcome.reproducible, outcome.text)
         self.assertIn("REPRODUCIBLE", repr(outcome))
         training = Training()
-        assert_reproducible(training.step, state=training.state)
+        assert_reproducible(training.step, state=training.state, seed=0)
 
     def test_a_step_that_raises_leaves_its_state(self):
         def raises(training):
             training.fails = True
             with self.assertRaises(KeyError):
-                repro_check.compare(training.step, state=training.state)
+                repro_check.compare(training.step, state=training.state, seed=0)
 
         self.assert_untouched(raises)
-        self.assertTrue(repro_check.compare(train).reproducible)
+        self.assertTrue(repro_check.compare(train, seed=0).reproducible)
 
     def test_a_step_that_trains_goes_on_without_a_state_and_that_is_said(self):
         model = torch.nn.Linear(4, 2)
@@ -255,7 +255,8 @@ class InProcess(unittest.TestCase):
             return (made + 0).sum()
 
         shown = repro_check.compare(call, flags=["--policy", "ulp", "--ulp", "4"]).text
-        self.assertIn("candidate op 3 aten::select", shown.splitlines()[0])
+        self.assertEqual(shown.splitlines()[0], "DIVERGED at step 0: the candidate alone called operators")
+        self.assertIn("candidate op 3 aten::select", shown)
         self.assertIn("op 3 of the baseline", " ".join(shown.split()))
 
     def test_what_no_seed_pins_is_counted_in_the_block_alone(self):
@@ -271,14 +272,34 @@ class InProcess(unittest.TestCase):
                          {"unpinned.time.time": "1 call", "unpinned.random.SystemRandom": "1 call"})
 
     def test_the_assertion_takes_a_function(self):
-        assert_reproducible(train)
+        assert_reproducible(train, seed=0)
         with self.assertRaises(AssertionError) as raised:
-            assert_reproducible(lambda: torch.randn(3) * torch.rand(3), seed=None)
+            assert_reproducible(lambda: torch.randn(3) * torch.rand(3))
         self.assertIn("aten::randn", str(raised.exception))
+
+    def test_nothing_is_seeded_unless_asked(self):
+        """Generators go on from call to call, as in the loop that the function is taken from."""
+        for draws in (lambda: torch.randn(3).exp(), lambda: torch.full((2,), random.random()).exp(),
+                      lambda: torch.full((2,), numpy.random.rand()).exp()):
+            shown = " ".join(repro_check.compare(draws).text.split())
+            self.assertIn("DIVERGED at step 0: random numbers were not seeded ", shown)
+            self.assertIn("test_in_process.py", shown)
+            self.assertIn("or, to look behind it: seed=0", shown)
+            outcome = repro_check.compare(draws, seed=0)
+            self.assertIn("REPRODUCIBLE with seed 0 set by repro-check: ", outcome.text)
+
+        def seeded():
+            torch.manual_seed(3)
+            return torch.randn(3).exp()
+
+        self.assertTrue(repro_check.compare(seeded).text.startswith("REPRODUCIBLE: "))
+        state = torch.get_rng_state()
+        repro_check.compare(lambda: torch.ones(3).exp())
+        self.assertTrue(torch.equal(torch.get_rng_state(), state))
 
     def test_default_rng_stays_as_it_was(self):
         before = numpy.random.default_rng
-        repro_check.compare(train)
+        repro_check.compare(train, seed=0)
         self.assertIs(numpy.random.default_rng, before)
 
 

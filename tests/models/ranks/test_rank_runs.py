@@ -20,6 +20,7 @@ PROGRAM = """
 import os, sys, torch, torch.distributed as dist
 dist.init_process_group("gloo")
 rank = dist.get_rank()
+torch.manual_seed(0)
 weight = torch.ones(8)
 for step in range(3):
     own = torch.randn(8) * (rank + 1)
@@ -144,8 +145,8 @@ if __name__ == "__main__":
         for command in (on_ranks(2, "program.py"), [sys.executable, "spawn.py"]):
             self.assertNotEqual(self.tool("exec", "--force", "-o", "run", "--", *command).code, 0)
             done = self.tool("ranks", "run")
-            self.assertRegex(done.stdout.splitlines()[0], r"missing rank 1: .*; rank 1 ended by ValueError at program.py:7")
-            self.assertRegex(done.stdout, r"raised +rank 1: 0 steps, then ValueError at program.py:7: 2\n")
+            self.assertRegex(done.stdout.splitlines()[0], r"missing rank 1: .*; rank 1 ended by ValueError at program.py:8")
+            self.assertRegex(done.stdout, r"raised +rank 1: 0 steps, then ValueError at program.py:8: 2\n")
 
     def test_a_rank_that_fails(self):
         self.configure()
