@@ -213,6 +213,12 @@ std::vector<ScalarDifference> differing_arguments(const core::OpRecord& baseline
   return differences;
 }
 
+/// Whether an operator gives its argument, whose content is compared, as a tensor of another class:
+/// what a collective is still filling, of FSDP and tensor parallelism.
+bool only_wraps(const core::OpRecord& record) {
+  return record.op != nullptr && record.op->name == "_c10d_functional::_wrap_tensor_autograd";
+}
+
 /// Which tensors of a record lie in the same memory: a step of an optimizer has one record of tens
 /// of thousands of tensors, so that no tensor is held against every other.
 class SharedMemory {
@@ -430,7 +436,10 @@ class OpComparison {
   /// What an operator inside of this one made has been compared with that.
   void refuse_unread(TensorComparison& comparison) {
     const TensorRecord& tensor = comparison.baseline;
-    if (has_inside_ || !(was_never_read(tensor) || was_never_read(comparison.candidate))) return;
+    if (has_inside_ || only_wraps(baseline_) ||
+        !(was_never_read(tensor) || was_never_read(comparison.candidate))) {
+      return;
+    }
     comparison.outcome = TensorOutcome::kUncomparable;
     comparison.note = tensor.attributes.starts_with(core::kOpaqueOf)
                           ? "nobody has read what is in a tensor of class " +

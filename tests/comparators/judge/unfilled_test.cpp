@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "tests/comparators/cause/cause_traces.h"
 #include "tests/comparators/trace_builder.h"
 
 namespace repro_check::comparators {
@@ -50,6 +51,19 @@ TEST_CASE("an inner operator that differs of itself counts") {
   Trace candidate = with_scratch("candidate", 1);
   candidate.tensor("copy", {2});
   CHECK(compare_traces(baseline, candidate).status == Status::kDiverged);
+}
+
+TEST_CASE("what a class holds that nobody read is no pass, unless its operator only wraps it") {
+  const auto wrapped = [](const std::string& name) {
+    Trace trace("baseline");
+    trace.tensor("x", {1, 2}).tensor("y", {1, 2});
+    trace.json()["tensors"]["y"]["state"] = "none";
+    trace.json()["tensors"]["y"]["attributes"] = "opaque of AsyncCollectiveTensor";
+    trace.op("aten::relu", {}, {"x"}).op(name, {"x"}, {"y"});
+    return compare_traces(trace, trace);
+  };
+  CHECK(exit_of(wrapped("library::make")) == 4);
+  CHECK(exit_of(wrapped("_c10d_functional::_wrap_tensor_autograd")) == 0);
 }
 
 }  // namespace
