@@ -77,7 +77,7 @@ class RankRuns(ToolTest):
         self.configure("1")
         self.assert_part_at_rank_1(self.compare(1))
         text = self.tool("run", "-c", "config.json").stdout
-        self.assertRegex(text, r"^DIVERGED at step \d+ of rank 1, ")
+        self.assertRegex(text, r"^DIVERGED at step \d+ of rank 1[,:] ")
         self.assertRegex(text, r"ranks +2 compared; what else is said is of rank 1")
 
     def test_values_of_a_second_pair(self):
