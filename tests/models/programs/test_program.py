@@ -209,7 +209,8 @@ class Run(Program):
             print(torch.cat(parts[:3 + int(sys.argv[1])]).sum())
         """)
         self.assertEqual(first["cause"]["name"], "argument differs")
-        self.assertEqual(first["cause"]["evidence"], "it was given 1 tensor more in the candidate: argument `tensors.3`")
+        self.assertEqual(first["cause"]["evidence"], "it was given 1 tensor more in the candidate: argument `tensors.3`; "
+                         "the command lines differ: 0 -> 1")
 
     def test_another_norm_to_clip_by_is_named(self):
         first = self.compare("""
