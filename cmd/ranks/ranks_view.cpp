@@ -62,12 +62,11 @@ constexpr std::array kLines{
     ViewLine{"not judged",
              "{count:norm} of gradients against what all ranks hold of them: {why}",
              "open_norms"},
-    ViewLine{"not judged", "{:exchange} in groups that nobody named", "unplaced"},
-    ViewLine{
-        "not judged",
-        "{count:parameter} that no wrapper replicates, and nothing else proves to be replicas: "
-        "{shown}{more}",
-        "not_judged"},
+    ViewLine{"not judged", "{:exchange} in groups whose ranks are not known", "unplaced"},
+    ViewLine{"not judged",
+             "{count:parameter} that no wrapper replicates and nothing else proves to be replicas: "
+             "{shown}{more}",
+             "not_judged"},
     ViewLine{"fix", "{advice}", "unknown_replicas"},
     ViewLine{"fix", "{fix}", "why_not"},
     ViewLine{
@@ -103,11 +102,13 @@ std::string numbers_text(const ReplicaDifference& difference) {
 /// Empty where it is not known.
 std::string behind_text(const std::optional<comparators::BehindReduction>& behind) {
   if (!behind || behind->call.empty()) return {};
-  const std::string text =
-      fmt::format("first behind the reduction: {} on rank {}", behind->call, behind->rank);
+  const std::string text = fmt::format("first after the {}: {} on rank {}",
+                                       behind->reduced ? "reduction" : "backward pass",
+                                       behind->call,
+                                       behind->rank);
   if (!behind->other) return text + " alone";
   return text + fmt::format(", {} on rank {}",
-                            behind->other->call == behind->call ? "which gave something else"
+                            behind->other->call == behind->call ? "which gave another result"
                                                                 : behind->other->call,
                             behind->other->rank);
 }
@@ -349,7 +350,7 @@ std::string text_of(Json document, const RanksReport& report) {
   if (report.knows_no_replica()) {
     document["unknown_replicas"] = {
         {"advice",
-         "say how the ranks are laid out, and along which axes of that all parameters are "
+         "say how the ranks are laid out, and along which of these axes all parameters are "
          "replicas: --mesh pp=2,dp=2 --replicated dp"}};
   }
   document["below"] = document["findings"];

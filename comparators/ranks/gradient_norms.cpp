@@ -155,8 +155,8 @@ class Whole {
       for (const NormPart& part : clipped->parts) {
         const double rest = squares_ - part.squares;
         if (rest > 0 && is_near(norm, std::sqrt(rest))) {
-          finding.with("without", part.place.empty() ? "what is whole" : part.place)
-              .with("without_of", std::int64_t{rank});
+          if (!part.place.empty()) finding.with("without", part.place);
+          finding.with("without_of", std::int64_t{rank});
           return;
         }
       }

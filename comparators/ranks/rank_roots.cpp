@@ -314,7 +314,8 @@ class RankReader {
     if (local.empty()) return;
     ClippedNorm clipped = clipped_norm_of(record);
     if (has_own) {
-      clipped.why_open = "nothing tells how parameters are split that each rank has of its own";
+      clipped.why_open =
+          "it is not known how the parameters are split that each rank has to itself";
     }
     if (found_.norms.empty() || !continues(found_.norms.back(), clipped)) {
       found_.norms.push_back(std::move(clipped));

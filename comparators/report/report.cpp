@@ -149,24 +149,27 @@ std::string restore_advice(const RestoredState& state) {
   switch (state.outcome) {
     case Restored::kNotSaved:
       if (state.kind == StateKind::kBatch) {
-        return "save what the batch is drawn by, the position in the data or the state of a "
+        return "save what selects the batch, the position in the data or the state of a "
                "generator, and restore it from there";
       }
       return fmt::format("put the {} into what is given to torch.save, and restore it from there",
                          what);
     case Restored::kNotLoaded:
+      if (state.kind == StateKind::kBatch) {
+        return "the checkpoint has what selects the batch, the position in the data or the state "
+               "of a generator: restore it before the first step";
+      }
       return fmt::format("the checkpoint has the {}: restore it before the first step", what);
     case Restored::kUsedUp:
       return fmt::format(
-          "restore the {} behind what changes it{}{}, or save it where that has happened already",
+          "restore the {} after what changes it{}{}, or save it when that has already happened",
           what,
           state.place.empty() ? "" : ": ",
           state.place);
     case Restored::kMisplaced:
       return fmt::format(
           "for the {}: give the optimizer the model's own parameters, in the order of the first "
-          "run, and make it behind what puts others in their place, as "
-          "load_state_dict(assign=True) does",
+          "run, and make it after whatever replaces them, as load_state_dict(assign=True) does",
           what);
     case Restored::kRight:
     case Restored::kNotProven:

@@ -455,7 +455,7 @@ class StateJudge {
     if (!is_generator(state.kind)) return;
     if (is_seeded_again(value)) {
       state.detail =
-          "seeded again behind the restore: it stands where it stood when the first run "
+          "seeded again after it was restored: it stands where it stood when the first run "
           "began";
       state.place = seeded_at(state.kind);
       if (state.place.empty()) state.place = iterator_of(there_)->place;
@@ -719,14 +719,14 @@ ResumePoint find_resume(const core::DumpSource& baseline, const core::DumpSource
   const auto [saved, loaded, use, files] = find_restore(here, there);
   // Of a program that makes its steps without an optimizer of PyTorch nobody counts them.
   if (saved != nullptr && saved->step == 0 && here.has_steps()) {
-    return refused("what the resumed run loaded was saved before the first step of an optimizer",
-                   "load a checkpoint that was saved on the way");
+    return refused("the resumed run loaded a checkpoint from before the first step of an optimizer",
+                   "load a checkpoint that was saved after a step");
   }
   if (saved == nullptr) {
     return refused(
-        "what the resumed run loaded is nothing that the first run saved: they parted "
-        "before the checkpoint, or it is another run's",
-        "resume from the checkpoint of the run that it is held against");
+        "the resumed run loaded nothing that the first run saved: they parted before the "
+        "checkpoint, or it is another run's",
+        "resume from a checkpoint of the run that it is compared with");
   }
   const Moment* first = here.first_after("at_forward", saved->op);
   if (first == nullptr) {

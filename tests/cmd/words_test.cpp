@@ -137,11 +137,12 @@ TEST_CASE("words are made of the fields, and say nothing where one is not known"
       .with("what", "recv")
       .with("is_sent", true)
       .with("missing_rank", 1);
-  CHECK(words_of(finding).whole() ==
-        "missing recv: message 1 from rank 0 to rank 1, of group 1 (ranks 0, 1), tag 7, is sent at "
-        "step 1 as c10d::send (train.py:42), and rank 1 never received it");
+  CHECK(
+      words_of(finding).whole() ==
+      "missing recv: message 1 from rank 0 to rank 1, of group 1 (ranks 0, 1), tag 7, was sent at "
+      "step 1 as c10d::send (train.py:42), and rank 1 never received it");
   finding.with("raised", "ValueError (train.py:9)");
-  CHECK(words_of(finding).evidence.ends_with("; rank 1 ended by ValueError (train.py:9)"));
+  CHECK(words_of(finding).evidence.ends_with("; ValueError (train.py:9) ended rank 1"));
 }
 
 TEST_CASE("phrases have keys of their own, and what belongs together stands together") {

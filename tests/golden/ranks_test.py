@@ -22,7 +22,7 @@ IN SYNC: 24 ranks, 6 steps
 ODD = """\
 DIVERGED: rank 5 parts at step 2, gradients: some gradients not reduced
   cause      some gradients not reduced: the others are the same on all ranks when the optimizer reads them
-  fix        look for parameters that the reduction leaves out: replaced after wrapping, unused in some passes (find_unused_parameters), or skipped by a condition; and for what changes gradients behind it on one rank alone
+  fix        look for parameters that the reduction leaves out: replaced after wrapping, unused in some passes (find_unused_parameters), or skipped by a condition; and for code that changes gradients after it on one rank alone
   first      step 2, gradients: layers.5.weight, 1 of 10; odd rank 5
   compared   24 ranks, 6 steps: parameters when the forward pass begins 60, gradients 60, optimizer state 120, parameters 60
 next: repro-check inspect run/rank-5 --op 5

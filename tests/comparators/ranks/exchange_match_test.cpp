@@ -193,7 +193,7 @@ TEST_CASE("what gives all ranks the same must have given it") {
   }
   CHECK(only(match(ranks)) ==
         "result mismatch: collective 3 of group all (ranks 0-2), at step 0, c10d::allreduce_ "
-        "float32 [2], gave rank 1 something else than ranks 0, 2");
+        "float32 [2], gave rank 1 another result than ranks 0, 2");
 }
 
 TEST_CASE("what a rank sends to another in its own size must be expected in that size") {
@@ -226,7 +226,7 @@ TEST_CASE("what a rank sends to another in its own size must be expected in that
   split(1, list({4, 2}), list({5, 2}));
   CHECK(only(match(ranks)) ==
         "split mismatch: collective 74 of group all (ranks 0, 1), at step 0: rank 0 sends 6 "
-        "elements to rank 1, which makes room for 5, by c10d::alltoall_base_ float32 [4, 2], "
+        "elements to rank 1, which makes room for 5 in c10d::alltoall_base_ float32 [4, 2], "
         "float32 [4, 2]");
 }
 
@@ -298,7 +298,7 @@ TEST_CASE("what waits for one that waits elsewhere is explained by what that one
   ranks[2].collective("c10d::barrier", "", "all", false);
   ranks[1].collective("c10d::allreduce_", "float32 [1]", "two", false);
   CHECK(only(match(ranks))
-            .starts_with("missing rank 0: never came to collective 1 of group two (ranks 0, 1), "
+            .starts_with("missing rank 0: never entered collective 1 of group two (ranks 0, 1), "
                          "which rank 1 entered "
                          "at step 0 as c10d::allreduce_ float32 [1] and did not complete; "));
 }
@@ -312,7 +312,7 @@ TEST_CASE("a message is the same in another shape, and from anybody nobody knows
   ranks[0].message("c10d::send", "float32 [2]", "to", 1);
   CHECK(only(match(ranks))
             .starts_with("missing recv: message 2 from rank 0 to rank 1, of group all (ranks 0, "
-                         "1), tag 0, is sent at "
+                         "1), tag 0, was sent at "
                          "step 0 as c10d::send float32 [2], and rank 1 never received it; "));
   ranks[1].message("c10d::recv_any_source_", "float32 [2]", nullptr, 0);
   CHECK(match(ranks).findings.empty());

@@ -92,8 +92,8 @@ TEST_CASE("a shard that is in no norm") {
   CHECK(found.findings[0].weight == Finding::Weight::kProof);
   CHECK(words_of(found.findings[0]).whole() ==
         "a shard is missing in the norm that gradients are clipped by: at step 0 it is 3 on every "
-        "rank, and that of all gradients, put together by placement, is 5; it is that of what rank "
-        "0 holds");
+        "rank, and the norm over all gradients, put together by placement, is 5; it is the norm of "
+        "what rank 0 holds");
 }
 
 TEST_CASE("replicas that are counted once a rank") {

@@ -100,7 +100,8 @@ TEST_CASE("generators that are equal from some step on") {
   REQUIRE(restored.size() == 1);
   CHECK(words_of(restored[0]).whole() ==
         "another rank's generator was restored: from step 1 on ranks 0, 2 made all of their 4 "
-        "draws from one seed (2), at the same places; before it they drew from seed 1 on rank 0, "
+        "draws from one seed (2), at the same positions; before that they drew from seed 1 on rank "
+        "0, "
         "seed 8 on rank 2");
   const auto copies = findings_of({{1, 2, 3}, {1, 2, 3}});
   REQUIRE(copies.size() == 1);
@@ -140,8 +141,8 @@ TEST_CASE("parts that are equal though they are others") {
   const auto copies = judge(reads).findings;
   REQUIRE(copies.size() == 1);
   CHECK(words_of(copies[0]).whole() ==
-        "parts are copies: ranks 0, 1 hold each another part of a.weight, and the same in it, step "
-        "after step");
+        "parts are copies: ranks 0, 1 each hold a different part of a.weight, and these parts are "
+        "equal step after step");
   reads.ranks[1].roots.gradients = {{"a.weight@0:0/2", {7, 7}}};  // a replica
   CHECK(judge(reads).findings.empty());
 }
@@ -185,7 +186,7 @@ TEST_CASE("gradients that a collective made equal were changed behind it") {
                ? one + ", " + found->other->call + " on rank " + std::to_string(found->other->rank)
                : one;
   };
-  CHECK(cause_in(reads) == "gradients changed behind their reduction");
+  CHECK(cause_in(reads) == "gradients changed after their reduction");
   CHECK(behind() == "aten::div_ on rank 0");
   reads.reductions[odd].push_back({"aten::mul_ (train.py:7)", {7, 7}, 4});
   reads.reductions[odd].push_back({"aten::div_", {6, 6}, 5});
@@ -281,11 +282,11 @@ TEST_CASE("samples that several ranks read are padding, or parts that overlap") 
     const auto findings = judge(reads).findings;
     return findings.empty() ? std::string() : words_of(findings.front()).whole();
   };
-  CHECK(said({{0, 2, 4}, {1, 3, 0}}).starts_with("padded: 1 of 5 samples come twice"));
+  CHECK(said({{0, 2, 4}, {1, 3, 0}}).starts_with("padded: 1 of 5 samples are repeated"));
   CHECK(said({{0, 2, 4, 6}, {1, 3, 5, 7}}).empty());
   CHECK(said({{0, 2, 4, 6}, {2, 3, 6, 1}}) ==
         "parts of the data overlap: 2 of 6 samples are read more than once in an epoch of the "
-        "loader of train.py:7, more than make each rank have as many");
+        "loader of train.py:7, more than padding would repeat");
   // Ranks that work on parts of one batch.
   CHECK(said({{0, 2, 4}, {0, 2, 4}, {1, 3, 5}, {1, 3, 5}}).empty());
 }
@@ -300,7 +301,7 @@ TEST_CASE("an optimizer that never finds a gradient trains nothing") {
   REQUIRE(findings.size() == 1);
   CHECK(findings[0].weight == Finding::Weight::kProof);
   CHECK(words_of(findings[0]).whole() ==
-        "the optimizer finds no gradient: it made 3 steps with no gradient at all, on every rank");
+        "the optimizer finds no gradient: it made 3 steps without any gradient, on every rank");
   reads.ranks[1].roots.finds_gradients = true;
   CHECK(judge(reads).findings.empty());
 }
@@ -335,7 +336,7 @@ TEST_CASE("learning rates differ from the beginning, since a step, or in number"
   CHECK(words_of(cause_of(*later.leading())).fix.starts_with("step the scheduler"));
   const auto groups = rates({{{0.1, 0.1}}, {{0.1}}});
   CHECK(words_of(cause_of(*groups.leading())).title ==
-        "the optimizers have other parameter groups");
+        "the optimizers have different parameter groups");
   REQUIRE(groups.leading()->numbers.size() == 2);
   CHECK(groups.leading()->numbers[0].value == 2);
   CHECK(groups.leading()->numbers[1].value == 1);
@@ -562,7 +563,7 @@ TEST_CASE("samples are known by what they are where each rank has a dataset of i
   load(1, false, 60, 62);
   REQUIRE(said().size() == 1);
   CHECK(said()[0].starts_with(
-      "trained and validated: other ranks train on 6 of the samples that rank 1 "));
+      "trained and validated: 6 of the samples for validation on rank 1 are used "));
   // Who looks at what he trains on means to.
   reads.ranks[1].roots.data.loaders.clear();
   load(1, true, 20, 40);

@@ -39,7 +39,7 @@ class Ranks(DataOrder):
 
     def test_contents_that_are_alive_where_the_order_is_not(self):
         (_, what), = self.found("distributed", "--augment", expected=1)
-        self.assertTrue(what.endswith("; their contents differ, so augmentation is alive"), what)
+        self.assertTrue(what.endswith("; their contents differ, so augmentation does change"), what)
 
     def test_what_is_right_is_not_named(self):
         for situation in (["set-epoch"], ["in-order"], ["split", "--workers", "2"]):
@@ -49,12 +49,12 @@ class Ranks(DataOrder):
     def test_padding_is_a_note(self):
         (weight, what), = self.found("padded", expected=0)
         self.assertEqual(weight, "note")
-        self.assertRegex(what, r"^padded: 1 of 33 samples come twice in an epoch of the loader of samples.py:\d+, ")
+        self.assertRegex(what, r"^padded: 1 of 33 samples are repeated in an epoch of the loader of samples.py:\d+, ")
 
     def test_ranks_that_each_read_all_of_it(self):
         (weight, what), = self.found("shuffle", expected=1)
         self.assertEqual(weight, "proof")
-        self.assertRegex(what, r"^ranks read the same data, in another order: ranks 0, 1 read all 32 samples of an epoch of ")
+        self.assertRegex(what, r"^ranks read the same data in different orders: ranks 0, 1 read all 32 samples of an epoch of ")
 
     def test_workers_that_each_read_all_of_it(self):
         found = self.found("stream", "--workers", "2", expected=1)

@@ -20,7 +20,7 @@ class Replicas(Ranks):
 
     def test_a_norm_over_other_parameters(self):
         report = self.planted("clip-part")
-        self.assert_first(report, "gradients are clipped by other norms", 2, CLIPPING, ["norm"], 3)
+        self.assert_first(report, "gradients are clipped by different norms", 2, CLIPPING, ["norm"], 3)
         self.assertIn("the ranks do not clip the same parameters", report["cause"]["text"])
         one, other = report["first"]["numbers"]
         self.assertEqual((one["rank"], other["rank"]), (0, 1))
@@ -28,7 +28,7 @@ class Replicas(Ranks):
 
     def test_another_norm_to_clip_to(self):
         report = self.planted("clip-max")
-        self.assert_first(report, "gradients are clipped to other norms", 2, CLIPPING, ["max_norm"], 3)
+        self.assert_first(report, "gradients are clipped to different norms", 2, CLIPPING, ["max_norm"], 3)
 
     def test_a_gradient_that_no_reduction_reaches(self):
         """Every gradient differs behind the clip; before it only the one that was left out does."""
@@ -62,8 +62,8 @@ class Shards(Ranks):
         self.assertIn("DTensor", left["why"])
         self.record(launched("clip-local", program=SHARDED), "--force")
         report = self.ranks(1)
-        self.assert_first(report, "gradients are clipped by other norms", 0, CLIPPING, ["norm"], 3)
-        self.assertIn("each norm is that of what one rank holds", report["cause"]["text"])
+        self.assert_first(report, "gradients are clipped by different norms", 0, CLIPPING, ["norm"], 3)
+        self.assertIn("each rank computed the norm of what it holds itself", report["cause"]["text"])
 
     def test_a_shard_that_is_in_no_norm(self):
         """All ranks agree."""
@@ -73,7 +73,7 @@ class Shards(Ranks):
         finding, = report["findings"]
         self.assertEqual((finding["weight"], report["norms"]), ("proof", 3))
         self.assertRegex(finding["text"], r"^a shard is missing in the norm that gradients are clipped by: at step 0 it is "
-                         r"[\d.e-]+ on every rank, .* is [\d.e-]+; it is that of what rank 0 holds$")
+                         r"[\d.e-]+ on every rank, .* is [\d.e-]+; it is the norm of what rank 0 holds$")
         # Of parts that were read apart the same.
         for rank in (0, 1):
             part = self.tool("ranks", "run", "--ranks", f"{rank}:{rank + 1}", "--format", "jsonl").stdout
@@ -87,7 +87,7 @@ class Shards(Ranks):
         self.assertIn((CLIPPING, 12), [(each["kind"], each["items"]) for each in report["kinds"]])
         self.assertEqual(report["set_aside"], ["0.bias", "0.weight", "2.bias", "2.weight"])
         self.record(launched("wrapped-max", program=SHARDED), "--force")
-        self.assert_first(self.ranks(1), "gradients are clipped to other norms", 0, CLIPPING, ["max_norm"], 4)
+        self.assert_first(self.ranks(1), "gradients are clipped to different norms", 0, CLIPPING, ["max_norm"], 4)
 
     def test_replicas_of_shards(self):
         """Two of each: the squares of a shard are counted once."""

@@ -145,7 +145,7 @@ if __name__ == "__main__":
         for command in (on_ranks(2, "program.py"), [sys.executable, "spawn.py"]):
             self.assertNotEqual(self.tool("exec", "--force", "-o", "run", "--", *command).code, 0)
             done = self.tool("ranks", "run")
-            self.assertRegex(done.stdout.splitlines()[0], r"missing rank 1: .*; rank 1 ended by ValueError at program.py:8")
+            self.assertRegex(done.stdout.splitlines()[0], r"missing rank 1: .*; ValueError at program.py:8 ended rank 1")
             self.assertRegex(done.stdout, r"raised +rank 1: 0 steps, then ValueError at program.py:8: 2\n")
 
     def test_a_rank_that_fails(self):

@@ -282,7 +282,7 @@ class Faults(Ranks):
 
     def test_a_norm_of_what_one_rank_holds(self):
         report = self.found("own_norm")
-        self.assertEqual(report["cause"]["title"], "gradients are clipped by other norms")
+        self.assertEqual(report["cause"]["title"], "gradients are clipped by different norms")
         self.assertRegex(report["first"]["behind"], r"together.py:\d+")
 
     def test_a_message_that_is_written_while_it_is_sent(self):
@@ -329,8 +329,8 @@ class Planted(Ranks):
                           ["a.bias", "a.weight", "b.bias", "b.weight", "bn.bias", "bn.weight"], 6)
         finding, = report["findings"]
         self.assertEqual((finding["weight"], finding["id"]), ("proof", "steps-skipped"))
-        self.assertEqual(finding["text"], "optimizers made other numbers of steps: 3 steps on rank 1 and 4 on rank 0, for as many "
-                         "backward passes: what comes behind the shorter run was compared with nothing")
+        self.assertEqual(finding["text"], "optimizers made different numbers of steps: 3 steps on rank 1 and 4 on rank 0, for as "
+                         "many backward passes: steps after the shorter run were not compared")
 
     def test_a_rank_in_eval_mode(self):
         finding, = self.planted("eval", expected=0)["findings"]
@@ -381,7 +381,7 @@ class Planted(Ranks):
         finding, = self.planted("restored", expected=0)["findings"]
         self.assertEqual(finding["weight"], "suspicion")
         self.assertRegex(finding["text"], r"^another rank's generator was restored: from step 2 on ranks 0, 1 made all of "
-                         r"their 4 draws from one seed \(5\), at the same places; before it they drew from seed 5 on rank 0, "
+                         r"their 4 draws from one seed \(5\), at the same positions; before that they drew from seed 5 on rank 0, "
                          r"seed 6 on rank 1$")
 
     def test_a_model_that_is_called_past_its_wrapper(self):
@@ -498,14 +498,14 @@ class Groups(Ranks):
     def test_a_collective_that_one_of_a_group_skips(self):
         # One waits in the other's next collective: neither explains the other.
         every, stage = self.exchanged("skipped")
-        self.assertRegex(every, r"^missing rank 0: never came to collective 2 of group 0 \(ranks 0-3\), ")
-        self.assertRegex(stage, r"^missing rank 2: never came to collective 3 of group 3 \(ranks 0, 2\), which rank 0 "
+        self.assertRegex(every, r"^missing rank 0: never entered collective 2 of group 0 \(ranks 0-3\), ")
+        self.assertRegex(stage, r"^missing rank 2: never entered collective 3 of group 3 \(ranks 0, 2\), which rank 0 "
                          r"entered at step 1 as c10d::allreduce_ float32 \[6, 8\] .* did not complete; ")
 
     def test_a_send_without_its_recv(self):
         found = self.exchanged("no-recv")
         self.assertRegex("\n".join(found), r"missing recv: message 1 from rank 0 to rank 1, of group 1 \(ranks 0, 1\), "
-                         r"tag 7, is sent at step 1 as c10d::send float32 \[2\] \(groups.py:\d+\)")
+                         r"tag 7, was sent at step 1 as c10d::send float32 \[2\] \(groups.py:\d+\)")
         # The gradients of both stages wait for these two.
         self.assertTrue(all(each.startswith(("missing recv: ", "missing send: ")) for each in found), found)
 
@@ -580,7 +580,7 @@ class Interrupted(Ranks):
 
     def assert_never_came(self, report):
         what = report["findings"][0]["text"]
-        self.assertRegex(what, r"^missing rank 1: never came to collective \d+ of group 0 \(ranks 0, 1\), which rank 0 "
+        self.assertRegex(what, r"^missing rank 1: never entered collective \d+ of group 0 \(ranks 0, 1\), which rank 0 "
                                r"entered at step 2 as c10d::broadcast_ float32 \[32\] \(replicas.py:\d+\) and did not "
                                r"complete; the last operator there was ")
 
@@ -608,9 +608,9 @@ class Interrupted(Ranks):
     def test_gradients_that_one_rank_changes_behind_their_reduction(self):
         report = self.planted("halved")
         self.assertEqual((report["cause"]["title"], report["first"]["step"], report["first"]["differing"]),
-                         ("gradients changed behind their reduction", 2, 6))
+                         ("gradients changed after their reduction", 2, 6))
         self.assertRegex(report["first"]["behind"],
-                         r"^first behind the reduction: aten::mul_ \(replicas.py:\d+\) on rank 1 alone$")
+                         r"^first after the reduction: aten::mul_ \(replicas.py:\d+\) on rank 1 alone$")
         said = self.tool("ranks", "run").stdout
         self.assertRegex(said, r"\nnext: repro-check inspect run/rank-1 --op \d+\n$")
 

@@ -99,7 +99,7 @@ class ByPlacement(Parallel):
             self.assertEqual((report["cause"]["title"], first["step"], first["kind"], first["of"]),
                              (OUTSIDE, 1, "activations", 6))
             self.assertRegex(first["names"][0], r"^enters 0\.up \(tensor_parallel\.py:\d+\)$")
-            self.assertIn("read other data", report["cause"]["text"])
+            self.assertIn("read different data", report["cause"]["text"])
             shown = self.tool("inspect", f"run/rank-{first['rank']}", "--op", str(first["op"]))
             self.assertIn("repro_check::placed", shown.stdout)
             self.assertIn("0.up", shown.stdout)
@@ -112,7 +112,7 @@ class ByPlacement(Parallel):
     def test_other_masks_on_a_rank_of_a_pair(self):
         report = self.planted("dropout")
         self.assertEqual((report["cause"]["title"], report["first"]["step"]), (OUTSIDE, 1))
-        self.assertIn("drew other numbers", report["cause"]["text"])
+        self.assertIn("drew different random numbers", report["cause"]["text"])
 
     def test_a_weight_of_one_rank(self):
         report = self.planted("written")
@@ -122,7 +122,7 @@ class ByPlacement(Parallel):
     def test_parts_that_are_copies(self):
         finding, = self.planted("copies", 0)["findings"]
         self.assertEqual(finding["weight"], "suspicion")
-        self.assertIn("parts are copies: ranks 0, 1 hold each another part of 0.down.weight, 0.up.bias", finding["text"])
+        self.assertIn("parts are copies: ranks 0, 1 each hold a different part of 0.down.weight, 0.up.bias", finding["text"])
 
 
 if __name__ == "__main__":
