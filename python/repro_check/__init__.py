@@ -101,7 +101,9 @@ def open(  # noqa: A001 (as gzip and tarfile have it)
 
     reference: where the dump is that this one refers to (`dump.reference`).
     partial: take a recording that was cut short.
-    @throws DamagedDump, IncompleteDump, UnknownFormat
+
+    Raises:
+        DamagedDump, IncompleteDump, UnknownFormat
     """
     dump: Dump = __getattr__("Dump")(directory, reference=reference, partial=partial)
     return dump

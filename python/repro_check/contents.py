@@ -76,7 +76,10 @@ class ContentStore:
 
     def content(self, dtype: str, shape: tuple[int, ...], digest: Digest) -> Array:
         """Raw elements of one stored content, held against its digest.
-        @throws NotStored, DamagedDump"""
+
+        Raises:
+            NotStored, DamagedDump
+        """
         name = content_name(dtype, shape, digest)
         place = self.places.get((dtype, shape, digest))
         if place is None:
@@ -113,7 +116,10 @@ class ContentStore:
 
     def verify(self) -> int:
         """Reads every content that can be reached, and returns how many.
-        @throws DamagedDump at the first that does not match its digest"""
+
+        Raises:
+            DamagedDump: a content does not match its digest
+        """
         count = 0
         for (dtype, shape, stated), place in self.places.items():
             if place == layout.IN_REFERENCE and self.reference is None:

@@ -55,7 +55,9 @@ def ranks(
     width: ranks of one task. A difference inside of one is told with its names.
     where: told the first and the last rank of a task, names the workers that have them (`workers` of Client.submit).
     tool: the program, on the workers.
-    @throws ToolError where a task, or what puts them together, ends with another code than those of a verdict
+
+    Raises:
+        ToolError: a task, or what puts them together, ends with another code than those of a verdict
     """
     return _merged(["ranks", os.fspath(dump), *options], dump, client, **how)
 

@@ -75,7 +75,11 @@ def raw_dtype(name: str) -> np.dtype[typing.Any]:
 
 
 def numpy_dtype(name: str) -> np.dtype[typing.Any]:
-    """What `Tensor.numpy()` answers with. @throws UnsupportedDtype where that needs `ml_dtypes`."""
+    """What `Tensor.numpy()` answers with.
+
+    Raises:
+        UnsupportedDtype: that needs `ml_dtypes`
+    """
     if name == "complex32":
         return np.dtype("complex64")
     if name not in _NEEDS_ML_DTYPES:
@@ -101,7 +105,10 @@ def convert(raw: np.ndarray[typing.Any, typing.Any], name: str) -> np.ndarray[ty
 
 def name_of(dtype: np.dtype[typing.Any]) -> str:
     """Name in the format of a numpy dtype, those of `ml_dtypes` included.
-    @throws UnsupportedDtype"""
+
+    Raises:
+        UnsupportedDtype
+    """
     if dtype == _COMPLEX32:
         return "complex32"
     if dtype.name in NUMBERS and dtype.name != "unknown":

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import difflib
 import html
 import os
 import typing
@@ -60,8 +61,8 @@ def _full_name(row: typing.Any) -> str:
 
 
 class Dump:
-    """`dump[41]` is an operator by its op index, `dump["aten::addmm", 3]` the fourth of that name,
-    `dump["aten::addmm"]` the first."""
+    """`dump[41]` is an operator by its op index, `dump[40:50]` ten of them, `dump["aten::addmm", 3]` the fourth of that
+    name, `dump["aten::addmm"]` the first."""
 
     def __init__(
         self, directory: _PathLike, *, reference: _PathLike | None = None, partial: bool = False
@@ -150,16 +151,28 @@ class Dump:
             return False
         return True
 
-    def __getitem__(self, key: typing.Any) -> Operator:
-        """@throws IndexError, KeyError where there is no such operator"""
+    @typing.overload
+    def __getitem__(self, key: slice) -> list[Operator]: ...
+    @typing.overload
+    def __getitem__(self, key: typing.Any) -> Operator: ...
+    def __getitem__(self, key: typing.Any) -> Operator | list[Operator]:
+        """
+        Raises:
+            IndexError, KeyError: there is no such operator
+        """
+        if isinstance(key, slice):
+            return [self._operator(number) for number in range(*key.indices(len(self)))]
         if isinstance(key, tuple):
             name, occurrence = key
             if occurrence < 0:
                 raise KeyError("occurrences are counted from 0")
+            number = -1
             for number, operator in enumerate(self.find(name)):
                 if number == occurrence:
                     return operator
-            raise KeyError(f"{name} is not called {occurrence + 1} times in {self.directory}")
+            if number < 0:
+                raise KeyError(f"{name} is never called in {self.directory}{self._near(name)}")
+            raise KeyError(f"{name} is called {number + 1}, not {occurrence + 1} times in {self.directory}")
         if isinstance(key, str):
             return self[key, 0]
         number = key.__index__()
@@ -167,6 +180,12 @@ class Dump:
         if not 0 <= number < len(self):
             raise IndexError(f"op {key} is not one of the {len(self)} of {self.directory}")
         return self._operator(number)
+
+    def _near(self, name: str) -> str:
+        """What could have been meant."""
+        names = [row["name"] for row in self._index.records("operators")]
+        near = [known for known in names if name in known] or difflib.get_close_matches(name, names)
+        return f" (there is {', '.join(near[:3])})" if near else ""
 
     def find(
         self,
@@ -199,7 +218,10 @@ class Dump:
 
     def verify(self) -> int:
         """Reads every content that is stored here or in the given reference, and returns how many.
-        @throws DamagedDump at the first that does not match its digest"""
+
+        Raises:
+            DamagedDump: a content does not match its digest
+        """
         return self._contents.verify()
 
     # The run
@@ -217,16 +239,26 @@ class Dump:
         return found
 
     def named(self, name: str) -> Array:
-        """The values of an input, parameter or buffer. @throws KeyError, NotStored"""
+        """The values of an input, parameter or buffer.
+
+        Raises:
+            KeyError, NotStored
+        """
         for tensor in self.named_tensors:
             if tensor.name == name:
                 raw = self._contents.content(tensor.dtype, tensor.shape, tensor.digest)
                 return dtypes.convert(raw, tensor.dtype)
         raise KeyError(f"{name} is no input, parameter or buffer of {self.directory}")
 
-    def frame(self, *, compute: bool = False) -> pandas.DataFrame:
-        """One row a tensor: where it stands, its digest, its statistics. `compute` makes those that
-        were not recorded from the stored bytes."""
+    def frame(self, *, compute: bool = False, values: bool = False) -> pandas.DataFrame:
+        """One row a tensor: where it stands, its digest, its statistics.
+
+        compute: makes statistics that were not recorded from the stored bytes.
+        values: a column of arrays, where they are stored.
+
+        Raises:
+            ReproCheckError: pandas is not installed
+        """
         try:
             import pandas
         except ImportError:
@@ -245,9 +277,10 @@ class Dump:
                 **{name: getattr(tensor, name) for name in of_tensor},
                 "digest": str(tensor.digest) if tensor.digest else None,
                 **dict(zip(Stats._fields, stats or [None] * len(Stats._fields))),
+                **({"values": tensor.numpy() if tensor.stored else None} if values else {}),
             }
 
-        columns = ["op", "operator", *of_operator, *of_tensor, *Stats._fields]
+        columns = ["op", "operator", *of_operator, *of_tensor, *Stats._fields, *(["values"] if values else [])]
         rows = [row(operator, tensor) for operator in self for tensor in operator.tensors]
         return pandas.DataFrame(rows, columns=columns)
 
@@ -343,9 +376,8 @@ class Dump:
         rows = [row(("op", "operator", "module", "line", "outputs"), "th")]
         for number in range(min(len(self), _SHOWN)):
             operator = self[number]
-            place = operator.frames[0] if operator.frames else None
-            line = f"{os.path.basename(place.file)}:{place.line}" if place else ""
-            outputs = ", ".join(f"{tensor.dtype} {list(tensor.shape)}" for tensor in operator.outputs)
+            line = str(operator.frames[0]) if operator.frames else ""
+            outputs = ", ".join(f"{tensor.dtype} {list(tensor.shape)}" for tensor in operator.outputs.records)
             rows.append(row((number, operator.full_name, operator.module, line, outputs)))
         more = f"<p>and {len(self) - _SHOWN} more</p>" if len(self) > _SHOWN else ""
         return f"<p>{html.escape(repr(self))}</p><table>{''.join(rows)}</table>{more}"

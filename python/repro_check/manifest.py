@@ -86,7 +86,10 @@ def _expect(place: str, fields: Json, like: Json) -> None:
 
 
 def check_version(version: object, place: str) -> None:
-    """@throws UnknownFormat for another major version; a higher minor one only adds things."""
+    """
+    Raises:
+        UnknownFormat: it is of another major version; a higher minor one only adds things
+    """
     if not isinstance(version, str) or not re.fullmatch(r"[0-9]{1,9}\.[0-9]{1,9}", version):
         raise DamagedDump(f'{place}: "version" must be "<major>.<minor>"', _HINT)
     major = int(version.split(".")[0])

@@ -5,7 +5,6 @@ program is loaded into this one."""
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import importlib
 import os
@@ -17,6 +16,7 @@ import tempfile
 import types
 import typing
 
+from . import notebook
 from .errors import ToolError
 from .ownership import refusal
 from .snapshot import Snapshot
@@ -97,7 +97,9 @@ def record(
     seed: seeds `random`, NumPy and PyTorch first; without it generators are left alone.
     force: replace a dump that is there.
     tool: the program repro-check; else as find_tool() has it.
-    @throws ToolError where nothing can be recorded, or a dump is there already
+
+    Raises:
+        ToolError: nothing can be recorded, or a dump is there already
     """
     options = {"level": level, "depth": depth, "include": list(include), "exclude": list(exclude)}
     with _recorded(directory, seed=seed, force=force, tool=tool, **options):
@@ -185,7 +187,9 @@ def compare(
     policy, ulp, rtol, atol: what counts as equal, as `repro-check diff` has it: bitwise where none is given, `ulp`
         where ulp is, `tolerance` where rtol and atol are.
     flags: further ones of `repro-check diff`.
-    @throws ToolError where nothing could be judged: nothing else is ever a pass
+
+    Raises:
+        ToolError: nothing could be judged: nothing else is ever a pass
     """
     if runs < 2:
         raise ValueError("a comparison takes two runs at least")
@@ -202,10 +206,11 @@ def compare(
         report = where / "report.json"
         command = [program, "diff", *map(os.fspath, dumps), "--color", "never", "--report", f"json={report}"]
         command += [*_policy_flags(policy, ulp, rtol, atol), *flags]
+        shown = stack.enter_context(notebook.progress())
 
         def compared(level: str) -> Outcome:
-            for dump in dumps:
-                _record_again(function, dump, snapshot, level=level, seed=seed, tool=program)
+            _record_all(function, dumps, snapshot, shown, level=level, seed=seed, tool=program)
+            shown("comparing")
             return judge(command, report)
 
         try:
@@ -214,21 +219,28 @@ def compare(
             if passes:
                 raise ToolError(error.message, lasting(error.hint, where), error.exit_code) from None
             raise
-    return dataclasses.replace(outcome, text=lasting(outcome.text, where)) if passes else outcome
+    return outcome.without_dumps() if passes else outcome
 
 
-def _record_again(
-    function: typing.Callable[[], object], dump: pathlib.Path, snapshot: Snapshot | None, **options: typing.Any
+def _record_all(
+    function: typing.Callable[[], object],
+    dumps: list[pathlib.Path],
+    snapshot: Snapshot | None,
+    shown: typing.Callable[[str], None],
+    **options: typing.Any,
 ) -> None:
-    if dump.exists():
-        shutil.rmtree(dump)
-    try:
-        with _recorded(dump, **options) as recording:
-            recording.probe.repro_check_fact(_STATE_OF_CALLS, b"kept" if snapshot is None else b"restored")
-            function()
-    finally:
-        if snapshot is not None:
-            snapshot.restore()
+    for number, dump in enumerate(dumps):
+        again = ", again, to have the values" if options["level"] == "tensor" else ""
+        shown(f"call {number + 1} of {len(dumps)}{again}")
+        if dump.exists():
+            shutil.rmtree(dump)
+        try:
+            with _recorded(dump, **options) as recording:
+                recording.probe.repro_check_fact(_STATE_OF_CALLS, b"kept" if snapshot is None else b"restored")
+                function()
+        finally:
+            if snapshot is not None:
+                snapshot.restore()
 
 
 def _policy_flags(

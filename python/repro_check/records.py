@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import typing
 
 import numpy as np
@@ -77,7 +78,10 @@ class Tensor:
 
     def raw(self) -> Array:
         """The elements in their own width, whatever numpy knows of the dtype.
-        @throws NotStored, DamagedDump"""
+
+        Raises:
+            NotStored, DamagedDump
+        """
         if self.state != "hashed" or self.digest is None:
             raise NotStored(f"{self._where}: is {self.state}: it has no values")
         if not self.stored:
@@ -93,13 +97,19 @@ class Tensor:
     def numpy(self) -> Array:
         """An array of its own, with dtype and shape; bfloat16 and float8 through `ml_dtypes`,
         complex32 as complex64, quantised ones as their integers.
-        @throws NotStored, DamagedDump, UnsupportedDtype"""
+
+        Raises:
+            NotStored, DamagedDump, UnsupportedDtype
+        """
         dtypes.numpy_dtype(self.dtype)
         return dtypes.convert(self.raw(), self.dtype)
 
     def slice(self) -> tuple[Array, Array]:
         """(row-major positions, values) of what is stored of a tensor that is too large.
-        @throws NotStored where there is no slice"""
+
+        Raises:
+            NotStored: there is no slice
+        """
         kept = self.digest and self._contents.slice_of(self.dtype, self.shape, self.digest)
         if not kept:
             raise NotStored(f"{self._where}: there is no slice of it")
@@ -139,6 +149,11 @@ class Frame(typing.NamedTuple):
     file: str
     line: int
     function: str
+
+    def __str__(self) -> str:
+        """`train.py:31`, and `In [6], line 1` in a cell of a notebook."""
+        name = os.path.basename(self.file)
+        return f"{name}, line {self.line}" if name.startswith("In [") else f"{name}:{self.line}"
 
 
 class Substitution(typing.NamedTuple):

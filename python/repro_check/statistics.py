@@ -34,7 +34,10 @@ def _smallest_normal(dtype: str) -> float:
 
 def of_raw(raw: Array, dtype: str) -> Stats:
     """min and max over all but NaN, mean, std and l2 over finite numbers; NaN where there are none.
-    @throws UnsupportedDtype for 8-bit floats without `ml_dtypes`"""
+
+    Raises:
+        UnsupportedDtype: for 8-bit floats without `ml_dtypes`
+    """
     numbers = _numbers(raw, dtype)
     nan = float("nan")
     finite, real = numbers[np.isfinite(numbers)], numbers[~np.isnan(numbers)]

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import html
 import json
 import os
 import pathlib
@@ -13,6 +14,7 @@ import subprocess
 import tempfile
 import typing
 
+from . import notebook
 from .errors import ToolError
 from .tool import call, find_tool
 
@@ -29,12 +31,13 @@ FAILURES = {
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Outcome:
-    """A verdict: the runs agree or they do not. In a notebook it shows its text."""
+    """A verdict: the runs agree or they do not. It shows its text, and in a notebook the page."""
 
     exit_code: int  #: 0 or 1
     text: str  #: the report as a person reads it
     reports: list[dict[str, typing.Any]]  #: the JSON report, or one a pair where there are several
     directory: pathlib.Path  #: of the dumps
+    page: str = ""  #: the HTML report, where it was made in a notebook
 
     @property
     def reproducible(self) -> bool:
@@ -45,11 +48,26 @@ class Outcome:
 
     __repr__ = __str__
 
+    def _repr_html_(self) -> str | None:
+        """The page in a frame, which reaches nothing of the notebook; none in other places."""
+        frame = '<iframe sandbox="allow-scripts" title="repro-check" width="100%" height="760" srcdoc="{}"></iframe>'
+        return frame.format(html.escape(self.page)) if self.page else None
+
+    def without_dumps(self) -> Outcome:
+        """The same where its dumps are removed."""
+        page = _without(self.page, self.directory)
+        return dataclasses.replace(self, text=lasting(self.text, self.directory), page=page)
+
 
 def lasting(text: str, folder: pathlib.Path) -> str:
     """`text` without the lines that lead into a folder which is removed."""
-    lines = [line for line in text.splitlines() if str(folder) not in line]
-    return "\n".join([*lines, "  dumps      removed: directory=... keeps them"])
+    return f"{_without(text, folder).rstrip()}\n  dumps      removed: directory=... keeps them"
+
+
+def _without(text: str, folder: pathlib.Path) -> str:
+    """Without the lines that name a folder, but for the data of a page."""
+    lines = text.split("\n")
+    return "\n".join(line for line in lines if str(folder) not in line or line.startswith("<script"))
 
 
 def set_arguments(overrides: typing.Mapping[str, typing.Any], pointer: str = "") -> list[str]:
@@ -66,9 +84,15 @@ def set_arguments(overrides: typing.Mapping[str, typing.Any], pointer: str = "")
 
 def judge(command: typing.Sequence[str], report: pathlib.Path, timeout: float | None = None) -> Outcome:
     """Runs a command of repro-check that leaves a JSON report there.
-    @throws ToolError for every end but 0 and 1, and for a report that is none"""
-    with contextlib.suppress(FileNotFoundError):
-        report.unlink()  # one of an earlier run must not speak for this one
+
+    Raises:
+        ToolError: for every end but 0 and 1, and for a report that is none
+    """
+    page = report.with_suffix(".html")
+    for earlier in (report, page):
+        earlier.unlink(missing_ok=True)  # one of an earlier run must not speak for this one
+    if notebook.is_kernel():
+        command = [*command, "--report", f"html={page}"]
     try:
         ended = call(command, timeout)
     except subprocess.TimeoutExpired:
@@ -92,7 +116,11 @@ def run(
     timeout: float | None,
 ) -> Outcome:
     """Runs `repro-check run`. A configuration that is a mapping stands where the caller stands:
-    its relative paths are those of the current directory. @throws as judge() does"""
+    its relative paths are those of the current directory.
+
+    Raises:
+        as judge() does
+    """
     program = find_tool(tool)
     written: str | None = None
     if isinstance(config, typing.Mapping):
@@ -121,7 +149,9 @@ def _judged(code: int, text: str, path: pathlib.Path) -> Outcome:
     agree = code in verdicts and all(verdict in (0, code) for verdict in verdicts)
     if not agree:
         raise ToolError(f"repro-check ended with {code}, its report says {verdicts}", text, code)
-    return Outcome(code, text, reports, path.parent)
+    page = path.with_suffix(".html")
+    shown = page.read_text(encoding="utf-8") if page.exists() else ""
+    return Outcome(code, text, reports, path.parent, shown)
 
 
 Config = typing.Union[str, "os.PathLike[str]", typing.Mapping[str, typing.Any]]
@@ -141,8 +171,10 @@ def assert_reproducible(
     overrides: values of the configuration: `threads=1`, `compare={"policy": "ulp", "ulp": 4}`.
     tool: the program; else as find_tool() has it.
     directory: where dumps and report.json are kept; without it they are removed.
-    @throws AssertionError with the report when the runs diverge, ToolError with what the tool said
-        when it could not judge: nothing else is ever a pass
+
+    Raises:
+        AssertionError: with the report when the runs diverge
+        ToolError: with what the tool said when it could not judge: nothing else is ever a pass
     """
     __tracebackhide__ = True
     if callable(config) and timeout is not None:
@@ -166,7 +198,7 @@ def assert_reproducible(
                 error = ToolError(error.message, lasting(error.hint, where), error.exit_code)
             raise error.with_traceback(None) from None
     if passes:
-        outcome = dataclasses.replace(outcome, text=lasting(outcome.text, where))
+        outcome = outcome.without_dumps()
     if not outcome.reproducible:
         raise AssertionError(outcome.text.rstrip() or "the runs diverged")
     return outcome

@@ -21,7 +21,10 @@ from .ownership import refusal
 def find_tool(argument: str | os.PathLike[str] | None = None) -> str:
     """The argument, else $REPRO_CHECK, else what is built in the checkout that `pip install .` was called in, else what
     this package's wheel has brought, else the `repro-check` of PATH.
-    @throws ToolError where that is no program"""
+
+    Raises:
+        ToolError: that is no program
+    """
     for source, name in (("", argument), ("REPRO_CHECK is ", os.environ.get("REPRO_CHECK"))):
         if name:
             found = shutil.which(os.fspath(name))

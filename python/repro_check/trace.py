@@ -47,7 +47,11 @@ def little_endian(made: h5py.h5t.TypeID) -> h5py.h5t.TypeID | None:
 
 
 def plain_file(path: str) -> typing.BinaryIO:
-    """Opens a regular file that is no link. @throws DamagedDump"""
+    """Opens a regular file that is no link.
+
+    Raises:
+        DamagedDump
+    """
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
         descriptor = os.open(path, flags | getattr(os, "O_CLOEXEC", 0))
@@ -124,7 +128,11 @@ class TraceFile:
 
     def dataset(self, path: str) -> Found:
         """A dataset of this file. One that is not contiguous and little-endian, as another program
-        may store it, is read into memory; the others are mapped. @throws DamagedDump"""
+        may store it, is read into memory; the others are mapped.
+
+        Raises:
+            DamagedDump
+        """
         place = "/" + path
         self._expect_hard_link(path)
         try:
@@ -189,7 +197,11 @@ def link_name(text: str) -> str:
 
 
 def make_directory(path: str) -> bool:
-    """Whether it had to be made. @throws ReproCheckError where something is in it"""
+    """Whether it had to be made.
+
+    Raises:
+        ReproCheckError: something is in it
+    """
     if not os.path.isdir(path):
         os.makedirs(path)
         return True

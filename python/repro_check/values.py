@@ -91,7 +91,11 @@ Encoded = typing.Tuple[int, float, float, int, int, int]
 def encode(
     value: typing.Any, name: int, text: typing.Callable[[str], int], level: int = 0
 ) -> list[Encoded]:
-    """Rows of one value. @throws InvalidRecord for what the format has no kind for"""
+    """Rows of one value.
+
+    Raises:
+        InvalidRecord: for what the format has no kind for
+    """
     for number, kind in enumerate(_KINDS):
         if not isinstance(value, kind.type):
             continue

@@ -75,7 +75,10 @@ def _strides(array: Array) -> tuple[int, ...]:
 
 
 def content_of(given: Given) -> Content:
-    """@throws InvalidRecord, UnsupportedDtype"""
+    """
+    Raises:
+        InvalidRecord, UnsupportedDtype
+    """
     array = np.asarray(given.data)
     name = given.dtype or dtypes.name_of(array.dtype)
     if name not in dtypes.NUMBERS or name == "unknown":
@@ -104,7 +107,10 @@ class Use(typing.NamedTuple):
 
 
 def uses(role: str, tensors: TensorArguments) -> list[Use]:
-    """@throws InvalidRecord, UnsupportedDtype"""
+    """
+    Raises:
+        InvalidRecord, UnsupportedDtype
+    """
     named = tensors.items() if isinstance(tensors, typing.Mapping) else enumerate(tensors)
     found = []
     for slot, data in named:
@@ -139,7 +145,10 @@ def frame_of(source: Source) -> tuple[str, int] | None:
 
 
 def check_place(number: int, phase: str, parent: int | None) -> None:
-    """@throws InvalidRecord where an operator cannot stand there"""
+    """
+    Raises:
+        InvalidRecord: an operator cannot stand there
+    """
     if phase not in layout.PHASES:
         raise InvalidRecord(f'phase "{phase}" is unknown', f"take one of {', '.join(layout.PHASES)}")
     if parent is not None and not 0 <= parent < number:
@@ -335,7 +344,9 @@ class DumpWriter:
         inputs, outputs: tensors, with their argument names or without; None is no tensor.
         arguments, results: what is not a tensor: numbers, texts, lists, Symbol.
         source: `"model.py:41"` or `("model.py", 41)`.
-        @throws InvalidRecord, UnsupportedDtype; the writer can go on
+
+        Raises:
+            InvalidRecord, UnsupportedDtype: and the writer can go on
         """
         number = self._index.count("ops")
         check_place(number, phase, parent)

@@ -56,6 +56,14 @@ def test_a_notebook_shows_a_table(recorded):
     assert "&lt;Dump" in shown
 
 
+def test_a_notebook_shows_a_dump_of_digests(make_dump, described, tmp_path):
+    for tensor in described["tensors"].values():
+        tensor["stored"] = False
+    (tmp_path / "fixture.json").write_text(json.dumps(described))
+    dump = repro_check.open(make_dump(tmp_path / "dump", fixture=tmp_path / "fixture.json"))
+    assert "<td>float8_e4m3fn [2]</td>" in dump._repr_html_()
+
+
 def test_operators_are_found_by_index_key_and_module(recorded):
     dump = repro_check.open(recorded)
     assert [op.full_name for op in dump] == ["aten::everything.all", "aten::relu"]
@@ -67,8 +75,12 @@ def test_operators_are_found_by_index_key_and_module(recorded):
     assert dump.module("enc") == []
     assert [op.index for op in dump.module("")] == [0, 1]
     assert ("aten::relu", 1) not in dump and ("aten::relu", 0) in dump
-    with pytest.raises(KeyError, match="aten::relu is not called 2 times"):
+    assert [op.index for op in dump[:1]] == [0] and [op.index for op in dump[::-1]] == [1, 0]
+    with pytest.raises(KeyError, match="aten::relu is called 1, not 2 times"):
         dump["aten::relu", 1]
+    for name in ("relu", "aten::rellu"):
+        with pytest.raises(KeyError, match=rf"{name} is never called in .* \(there is aten::relu\)"):
+            dump[name]
     with pytest.raises(IndexError, match="op 2 is not one of the 2"):
         dump[2]
     frame = dump[0].frames[0]
@@ -121,6 +133,9 @@ def test_the_frame_has_a_row_a_tensor(recorded):
     assert (wide["min"], wide["max"], wide["mean"], wide["zeros"]) == (1, 6, 3.5, 0)
     assert wide["l2"] == pytest.approx(math.sqrt(91))
     assert wide["std"] == pytest.approx(np.std([1, 2, 3, 4, 5, 6]))
+    assert "values" not in frame
+    values = repro_check.open(recorded).frame(values=True).set_index("slot")["values"]
+    assert same(values["wide"], EXPECTED["wide"][1])
     brain = frame[frame.slot == "brain"].iloc[0]
     assert (brain["nans"], brain["positive_infs"], brain["mean"]) == (1, 1, -0.25)
 
