@@ -32,7 +32,7 @@ class BisectTest(unittest.TestCase):
 
     def start(self, *words, hang=0.0):
         recorder = self.tmp / "recorder"
-        recorder.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{HERE}/fake_recorder.py" "$@"\n')
+        recorder.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S -E "{HERE}/fake_recorder.py" "$@"\n')
         recorder.chmod(0o755)
         same = {"fixture": "three_ops.json", "hang": hang}
         other = {"if": NEEDED, "fixture": "diverged.json", "hang": hang}

@@ -27,48 +27,47 @@ exit}, or {hang}. A list of answers to `replay` is one by instruction set, the v
 
 import json
 import os
-import pathlib
-import signal
-import subprocess
+import shutil
 import sys
-import tempfile
 import time
 
-from run_case import set_pointer
+import made_dumps
 
 
 def say(descriptor, **message):
     os.write(descriptor, (json.dumps(message) + "\n").encode())
 
 
+def read(*path):
+    with open(os.path.join(*path), encoding="utf-8") as file:
+        return json.load(file)
+
+
 def make(tool, fixture, request, change):
-    description = json.loads((pathlib.Path(os.environ["FIXTURES"]) / fixture).read_text())
+    description = read(os.environ["FIXTURES"], fixture)
     asked = request["run"]["dump"]
     manifest = description.setdefault("manifest", {})
     manifest.update(level=asked["level"], keep_ops=asked.get("keep_ops", []))
     for pointer, value in change.items():
-        set_pointer(description, pointer, value)
-    directory = pathlib.Path(request["dump_directory"])
-    directory.parent.mkdir(parents=True, exist_ok=True)
+        made_dumps.set_pointer(description, pointer, value)
+    directory = request["dump_directory"]
+    os.makedirs(os.path.dirname(os.path.abspath(directory)), exist_ok=True)
     refers = asked["level"] == "tensor" and "reference" in asked
     words = [f"reference={asked['reference']}"] if refers else []
     if asked["level"] == "tensor" and "slice" in asked:
         words.append("slice={elements}:{stride}".format(**asked["slice"]))
     if asked["level"] == "tensor" and "max_bytes" in asked:
         words.append(f"max_bytes={asked['max_bytes']}")
-    with tempfile.NamedTemporaryFile("w", suffix=".json") as source:
-        json.dump(description, source)
-        source.flush()
-        subprocess.run([os.environ[tool], source.name, str(directory), *words], check=True)
+    made_dumps.make(os.environ[tool], json.dumps(description), directory, *words)
 
 
 def say_outputs(request, answers, status):
     """A run is asked twice without recording; what is left of the first time tells the second."""
-    asked = pathlib.Path(request["dump_directory"] + ".asked")
+    asked = request["dump_directory"] + ".asked"
     way = request["run"]["dump"]["level"]
     if request.get("bare"):
-        way = "bare_again" if asked.exists() else "bare"
-        asked.touch()
+        way = "bare_again" if os.path.exists(asked) else "bare"
+        open(asked, "a", encoding="utf-8").close()
     for name, what, digest in answers.get(way, answers["bare"]):
         say(status, type="output", name=name, what=what, digest=digest)
 
@@ -84,7 +83,7 @@ def is_so(run, values):
 
 
 def record(plan, request_file, status):
-    request = json.loads(pathlib.Path(request_file).read_text())
+    request = read(request_file)
     name = request["run"]["name"]
     orders = plan.get(name, plan.get("*", {}))
     if "keep_ops" in request["run"]["dump"]:
@@ -99,7 +98,8 @@ def record(plan, request_file, status):
     if "print" in orders:
         print(orders["print"], flush=True)
     if "pid_file" in orders:
-        pathlib.Path(orders["pid_file"]).write_text(str(os.getpid()))
+        with open(orders["pid_file"], "w", encoding="utf-8") as file:
+            file.write(str(os.getpid()))
     time.sleep(orders.get("hang", 0))
     while "until" in orders and not os.path.exists(orders["until"]):
         time.sleep(0.01)
@@ -112,10 +112,12 @@ def record(plan, request_file, status):
     if "emptied" in orders:
         os.rename(directory, directory + ".recording")
     elif request["replace_existing"] and {"unfinished", "fixture"} & orders.keys():
-        subprocess.run(["rm", "-rf", directory], check=True)
+        shutil.rmtree(directory, ignore_errors=True)
     if "unfinished" in orders:
         make("MAKE_UNFINISHED_DUMP", orders["unfinished"], request, orders.get("change", {}))
     if "signal" in orders:
+        import signal
+
         os.kill(os.getpid(), signal.Signals[orders["signal"]])
     if "error" in orders:
         say(status, type="error", **orders["error"])
@@ -124,9 +126,9 @@ def record(plan, request_file, status):
         if "emptied" in orders:
             while not os.path.exists(orders["emptied"]):
                 time.sleep(0.01)
-            subprocess.run(["rm", "-rf", directory + ".recording"], check=True)
+            shutil.rmtree(directory + ".recording")
         say(status, type="phase", name="finishing")
-        made = json.loads((pathlib.Path(directory) / "manifest.json").read_text())
+        made = read(directory, "manifest.json")
         say(status, type="done", operators=3, tensors=7, bytes=1500, seconds=4.5,
             dump=None if "silent" in orders else made["manifest_digest"])
     return orders.get("exit", 0)

@@ -11,6 +11,8 @@ import sys
 import tempfile
 import unittest
 
+import made_dumps
+
 HERE = pathlib.Path(__file__).resolve().parent
 TOOL, MAKE_DUMP, MAKE_UNFINISHED = (os.path.abspath(sys.argv.pop(1)) for _ in range(3))
 
@@ -34,6 +36,10 @@ def expected(**more):
 
 
 class GateCase(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        made_dumps.share(cls.enterClassContext(tempfile.TemporaryDirectory(prefix="repro-check-")))
+
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="repro-check-")
         self.addCleanup(folder.cleanup)
@@ -42,7 +48,7 @@ class GateCase(unittest.TestCase):
         (self.tmp / ".gitattributes").write_text("*.repro text eol=lf -merge\n")
         (self.tmp / ".gitignore").write_text("repro-check-out/\nrecorder\n")
         recorder = self.tmp / "recorder"
-        recorder.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{HERE}/fake_recorder.py" "$@"\n')
+        recorder.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S -E "{HERE}/fake_recorder.py" "$@"\n')
         recorder.chmod(0o755)
         self.configure()
         self.git("init", "-q")

@@ -49,7 +49,7 @@ class ProcessTest(unittest.TestCase):
 
     def environment(self, plan):
         recorder = self.tmp / "recorder"
-        recorder.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{HERE}/fake_recorder.py" "$@"\n')
+        recorder.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S -E "{HERE}/fake_recorder.py" "$@"\n')
         recorder.chmod(0o755)
         return dict(os.environ, REPRO_CHECK_RECORDER=str(recorder), FAKE_RECORDER=json.dumps(plan),
                     MAKE_DUMP=MAKE_DUMP, MAKE_UNFINISHED_DUMP=MAKE_UNFINISHED_DUMP,

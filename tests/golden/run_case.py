@@ -25,6 +25,7 @@ Every case is run twice, each time in a fresh directory; both must say the same.
 import argparse
 import contextlib
 import fcntl
+import functools
 import json
 import os
 import pathlib
@@ -38,10 +39,13 @@ import tempfile
 import termios
 import threading
 
+import made_dumps
+from made_dumps import set_pointer
+
 HERE = pathlib.Path(__file__).resolve().parent
 SCHEMAS = {"report", "replay"}
 SILENT_EXITS = {2, 70, 130}
-INHERITED = {"PATH", "LD_LIBRARY_PATH", "ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS"}
+INHERITED = {"PATH", "LD_LIBRARY_PATH", "ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS", "MADE_DUMPS"}
 
 
 class Failure(Exception):
@@ -49,31 +53,18 @@ class Failure(Exception):
 
 
 def make_dump(tools, tmp, step):
-    fixture = HERE / "fixtures" / step["fixture"]
+    description = (HERE / "fixtures" / step["fixture"]).read_text()
     if "change" in step:
-        description = json.loads(fixture.read_text())
+        changed = json.loads(description)
         for pointer, value in step["change"].items():
-            set_pointer(description, pointer, value)
-        fixture = tmp / "fixture.json"
-        fixture.write_text(json.dumps(description))
+            set_pointer(changed, pointer, value)
+        description = json.dumps(changed)
     target = tmp / step["dump"]
     target.parent.mkdir(parents=True, exist_ok=True)
-    tool = tools.make_unfinished_dump if step.get("unfinished") else tools.make_dump
     words = [f"reference={tmp / step['reference']}"] if "reference" in step else []
     words += [f"{word}={step[word]}" for word in ("slice", "max_bytes") if word in step]
-    subprocess.run([tool, str(fixture), str(target), *words], check=True)
-    if fixture.parent == tmp:
-        fixture.unlink()
-
-
-def set_pointer(document, pointer, value):
-    *path, last = pointer.lstrip("/").split("/")
-    for key in path:
-        document = document[int(key) if isinstance(document, list) else key]
-    if value is None:
-        del document[int(last) if isinstance(document, list) else last]
-    else:
-        document[int(last) if isinstance(document, list) else last] = value
+    made_dumps.make(tools.make_unfinished_dump if step.get("unfinished") else tools.make_dump, description,
+                    str(target), *words)
 
 
 def write_file(_tools, tmp, step):
@@ -176,18 +167,26 @@ def one_json_document(text):
         raise Failure(f"stdout is not one JSON document: {error}") from error
 
 
-def check_schema(document):
+@functools.cache
+def validator(kind):
+    """What holds documents against a schema; None where no jsonschema is installed."""
     try:
         import jsonschema
     except ImportError:
-        return
+        return None
+    schema = json.loads((HERE.parent.parent / "docs" / f"{kind}.schema.json").read_text())
+    kind_of = jsonschema.validators.validator_for(schema)
+    kind_of.check_schema(schema)
+    return kind_of(schema)
+
+
+def check_schema(document):
     first = document[0] if isinstance(document, list) and document else document
     if not isinstance(first, dict):
         return
     kind = first.get("format", "").removeprefix("repro-check-")
-    if kind in SCHEMAS:
-        schema = (HERE.parent.parent / "docs" / f"{kind}.schema.json").read_text()
-        jsonschema.validate(document, json.loads(schema))
+    if kind in SCHEMAS and validator(kind):
+        validator(kind).validate(document)
 
 
 def run_in_terminal(words, columns, settings):
@@ -228,7 +227,7 @@ class Case:
                     FIXTURES=str(HERE / "fixtures"))
         if "recorder" in self.spec:
             recorder = tmp / "recorder"
-            recorder.write_text(f'#!/bin/sh\nexec "{sys.executable}" '
+            recorder.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S -E '
                                 f'"{HERE / "fake_recorder.py"}" "$@"\n')
             recorder.chmod(0o755)
             kept["REPRO_CHECK_RECORDER"] = str(recorder)
@@ -317,32 +316,45 @@ def golden_files(case, out, err, files):
     return golden
 
 
+def check(case, update):
+    """@throws Failure where it is not as expected"""
+    first = case.run()
+    second = first if case.spec.get("real_recorder") else case.run()
+    for what, one, other in zip(("stdout", "stderr", "files"), first, second):
+        compare(f"{what} of the second run", str(one), str(other))
+    for name, content in golden_files(case, *first).items():
+        path = case.directory / name
+        if update:
+            path.write_text(content) if content else path.unlink(missing_ok=True)
+        else:
+            compare(name, path.read_text() if path.exists() else "", content)
+
+
 def main():
+    built = HERE.parent.parent / "build/release/bin"
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("case", nargs="+")
-    parser.add_argument("--tool", required=True)
-    parser.add_argument("--make-dump", required=True)
-    parser.add_argument("--make-unfinished-dump", required=True)
-    parser.add_argument("--recorder", default="")
+    parser.add_argument("case", nargs="+", help="a directory, or the name of one in cases/")
+    parser.add_argument("--tool", default=built / "repro-check")
+    parser.add_argument("--make-dump", default=built / "make_dump")
+    parser.add_argument("--make-unfinished-dump", default=built / "make_unfinished_dump")
+    parser.add_argument("--recorder", default=built / "repro-check-recorder")
     parser.add_argument("--update", action="store_true", help="write what the tool says now")
     arguments = parser.parse_args()
-    failed = 0
-    for directory in arguments.case:
-        case = Case(directory, arguments)
-        try:
-            first = case.run()
-            second = first if case.spec.get("real_recorder") else case.run()
-            for what, one, other in zip(("stdout", "stderr", "files"), first, second):
-                compare(f"{what} of the second run", str(one), str(other))
-            for name, content in golden_files(case, *first).items():
-                path = case.directory / name
-                if arguments.update:
-                    path.write_text(content) if content else path.unlink(missing_ok=True)
-                else:
-                    compare(name, path.read_text() if path.exists() else "", content)
-        except (Failure, subprocess.SubprocessError, UnicodeDecodeError) as error:
-            print(f"{case.directory.name}: {error}", file=sys.stderr)
-            failed += 1
+    for tool in ("tool", "make_dump", "make_unfinished_dump", "recorder"):
+        setattr(arguments, tool, str(getattr(arguments, tool)))
+    failed = []
+    with tempfile.TemporaryDirectory(prefix="repro-check-") as folder:
+        made_dumps.share(folder)
+        for name in arguments.case:
+            case = Case(name if "/" in name else HERE / "cases" / name, arguments)
+            try:
+                check(case, arguments.update)
+            except (Failure, subprocess.SubprocessError, UnicodeDecodeError) as error:
+                print(f"{case.directory.name}: {error}", file=sys.stderr)
+                failed.append(case.directory.name)
+    print(f"{len(arguments.case) - len(failed)} of {len(arguments.case)} cases are as expected")
+    if failed:
+        print("failed:", *failed)
     return 1 if failed else 0
 
 

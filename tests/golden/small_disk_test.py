@@ -31,7 +31,7 @@ class SmallDiskTest(unittest.TestCase):
         self.small.mkdir()
         (self.tmp / "m.pt").write_bytes(b"model")
         recorder = self.tmp / "recorder"
-        recorder.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{HERE}/fake_recorder.py" "$@"\n')
+        recorder.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S -E "{HERE}/fake_recorder.py" "$@"\n')
         recorder.chmod(0o755)
         fixture = json.loads((HERE / "fixtures" / "three_ops.json").read_text())
         chance = random.Random(3)

@@ -40,7 +40,7 @@ class TwoCommands(unittest.TestCase):
         (self.tmp / "m.pt").write_bytes(b"a small model")
         self.configure("config.json")
         recorder = self.tmp / "recorder"
-        recorder.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{HERE}/fake_recorder.py" "$@"\n')
+        recorder.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S -E "{HERE}/fake_recorder.py" "$@"\n')
         recorder.chmod(0o755)
         self.out = self.tmp / "repro-check-out"
 
