@@ -39,6 +39,24 @@ class Security(unittest.TestCase):
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         return done
 
+    def pretend_torch(self):
+        """A PyTorch that only seems to be there, and a compiler that makes an empty file of everything."""
+        torch = self.folder / "packages" / "torch"
+        (torch / "lib").mkdir(parents=True)
+        (torch / "include" / "ATen").mkdir(parents=True)
+        (torch / "include" / "ATen" / "ATen.h").touch()
+        (torch / "version.py").write_text("__version__ = '9.9.1'\n")
+        (torch / "__init__.py").touch()
+        (torch / "lib" / "libc10.so").write_bytes(b"\0_ZN3c103StrENSt7__cxx11E\0")
+        for library in ("libtorch.so", "libtorch_cpu.so"):
+            (torch / "lib" / library).touch()
+        compiler = self.folder / "compiler"
+        compiler.write_text("#!/bin/sh\ncase \"$*\" in *-dM*) echo '#define __GNUC__ 12'; exit ;; esac\n"
+                            'while [ "$1" != -o ]; do shift; done\n: > "$2"\n')
+        compiler.chmod(0o755)
+        self.cache = self.folder / "cache"
+        self.env.update(PYTHONPATH=str(torch.parent), CXX=str(compiler), XDG_CACHE_HOME=str(self.cache))
+
     def shown_plan(self, out="A", code=4):
         done = self.tool("exec", "-o", out, "--", sys.executable, "-c", SHOWS_PLAN, code=code)
         return json.loads(done.stdout), done.stderr
@@ -128,6 +146,7 @@ class Ownership(Security):
         return ways
 
     def test_what_is_loaded_into_programs(self):
+        self.pretend_torch()
         for part in ("python", "stub", "kit"):
             place = self.folder / "libexec"
             names = {"python": "python/repro_check_hooks/seeds.py", "stub": "librepro_check_stub.so", "kit": "kit/id"}
@@ -195,29 +214,13 @@ class Ownership(Security):
 
 
 class Cache(Security):
-    """A PyTorch that only seems to be there, and a compiler that makes an empty file of everything."""
-
     def setUp(self):
         super().setUp()
-        torch = self.folder / "packages" / "torch"
-        (torch / "lib").mkdir(parents=True)
-        (torch / "include" / "ATen").mkdir(parents=True)
-        (torch / "include" / "ATen" / "ATen.h").touch()
-        (torch / "version.py").write_text("__version__ = '9.9.1'\n")
-        (torch / "__init__.py").touch()
-        (torch / "lib" / "libc10.so").write_bytes(b"\0_ZN3c103StrENSt7__cxx11E\0")
-        for library in ("libtorch.so", "libtorch_cpu.so"):
-            (torch / "lib" / library).touch()
-        compiler = self.folder / "compiler"
-        compiler.write_text("#!/bin/sh\ncase \"$*\" in *-dM*) echo '#define __GNUC__ 12'; exit ;; esac\n"
-                            'while [ "$1" != -o ]; do shift; done\n: > "$2"\n')
-        compiler.chmod(0o755)
-        self.cache = self.folder / "cache"
+        self.pretend_torch()
         temporary = self.folder / "temporary"
         temporary.mkdir()
         self.temporary = temporary
-        self.env.update(PYTHONPATH=str(torch.parent), CXX=str(compiler), XDG_CACHE_HOME=str(self.cache),
-                        TMPDIR=str(temporary))
+        self.env["TMPDIR"] = str(temporary)
 
     def place(self):
         kit = (LIBEXEC / "kit" / "id").read_text().strip()
