@@ -58,3 +58,15 @@ config = spec and spec.origin and os.path.join(
 sys.exit(0 if config and os.path.isfile(config) else 1)
 PYTHON
 }
+
+# A new folder in memory, where there is room for one that lets programs run; else nothing. Tests write thousands
+# of small files, and wait until each is on the disk.
+folder_in_memory() {
+  local folder room_kb=4000000 free_kb available_kb
+  free_kb="$(df --output=avail -k /dev/shm 2>/dev/null | tail -n 1)"
+  available_kb="$(awk '/^MemAvailable:/ {print $2}' /proc/meminfo)"
+  if [ "${free_kb:-0}" -lt "$room_kb" ] || [ "$available_kb" -lt $((2 * room_kb)) ]; then return 0; fi
+  folder="$(mktemp -d /dev/shm/repro-check-tests-XXXXXX)" || return 0
+  printf '#!/bin/sh\n' >"$folder/runs" && chmod +x "$folder/runs"
+  if "$folder/runs" 2>/dev/null; then echo "$folder"; else rm -rf "$folder"; fi
+}
