@@ -55,7 +55,6 @@ std::vector<VerbGroup> verb_groups() {
             &pack_command,
             &unpack_command,
             &recover_command,
-            &import_command,
             &completion_command,
             &man_command}}};
 }
@@ -101,6 +100,21 @@ bool names_configuration(const std::vector<const char*>& words) {
     found = found || word.starts_with("-c") || word.starts_with("--config");
   }
   return found;
+}
+
+/// A spelling of an earlier release, which is told and then obeyed.
+struct FormerSpelling {
+  const char* former;
+  const char* now;
+  const char* verb;  ///< takes the place of the first word
+};
+
+std::optional<FormerSpelling> former_spelling(const std::vector<const char*>& words) {
+  if (words.size() < 2) return std::nullopt;
+  const std::string_view verb = words[1];
+  if (verb == "exec" && names_configuration(words)) return {{"exec -c", "run -c", "run"}};
+  if (verb == "import") return {{"import", "recover", "recover"}};
+  return std::nullopt;
 }
 
 std::string libtorch_text() {
@@ -165,10 +179,8 @@ core::ExitCode run_application(int argc, const char* const* argv) {
     words.erase(words.begin() + 1);
     words.push_back("--help");
   }
-  // Of a configuration it is what `run` does, with all that `run` takes.
-  const bool is_former_run =
-      argc > 1 && words[1] == std::string_view("exec") && names_configuration(words);
-  if (is_former_run) words[1] = "run";
+  const auto former = former_spelling(words);
+  if (former) words[1] = former->verb;
   // What a script of `completion` asks.
   if (words.size() > 4 && words[1] == std::string_view("completion") &&
       words[3] == std::string_view("--")) {
@@ -183,7 +195,12 @@ core::ExitCode run_application(int argc, const char* const* argv) {
     throw core::usage_error("-q and -v contradict each other", "give one of them");
   }
   set_log_level(globals.verbosity, globals.quiet);
-  if (is_former_run) log_warning("exec -c is run -c, and will go: type `repro-check run -c`");
+  if (former) {
+    log_warning(
+        fmt::format("`{}` is now `repro-check {}`; the next release removes the old spelling",
+                    former->former,
+                    former->now));
+  }
   tool.expect_paths();
   for (std::size_t i = 0; i < commands.size(); ++i) {
     if (tool.verbs()[i]->is_chosen()) return commands[i]->run(globals);

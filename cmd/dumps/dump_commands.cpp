@@ -57,7 +57,6 @@ struct Making {
   bool takes_whole = false;  ///< a dump, and not what is left of one
   std::string out;
   Takes makes = Takes::kDirectory;
-  bool needs_out = false;
   bool has_level = false;
   std::string force;
   /// Makes it, and the summary.
@@ -77,7 +76,7 @@ class MakingCommand final : public Command {
 
   void define(Options& options) override {
     options.value(verb_.from, &given_.from, {.takes = verb_.takes, .required = true});
-    options.value(verb_.out, &given_.out, {.takes = verb_.makes, .required = verb_.needs_out});
+    options.value(verb_.out, &given_.out, {.takes = verb_.makes});
     if (verb_.has_level) {
       options.value(fmt::format("--level N  Compression: 1 is fastest, {} smallest ({})",
                                 store::kHighestPackLevel,
@@ -141,10 +140,10 @@ Json recording_json(const std::string& dump, const core::TraceSummary& trace) {
   return document;
 }
 
-/// @param phase  `recovering`
-store::RecoveryProgress recovery_on(Progress& progress, const char* phase) {
-  return [&progress, phase](std::uint64_t done, std::uint64_t total) {
-    progress.share(phase, done, total, [](std::uint64_t count) { return format_count(count); });
+store::RecoveryProgress recovery_on(Progress& progress) {
+  return [&progress](std::uint64_t done, std::uint64_t total) {
+    progress.share(
+        "recovering", done, total, [](std::uint64_t count) { return format_count(count); });
   };
 }
 
@@ -201,14 +200,7 @@ Json make_recovered(const MakingArguments& given, Progress& progress) {
   const auto out = given.out ? std::optional<fs::path>(*given.out) : std::nullopt;
   return recording_json(
       given.out.value_or(given.from),
-      store::recover_dump(given.from, out, writing(given), recovery_on(progress, "recovering")));
-}
-
-Json make_imported(const MakingArguments& given, Progress& progress) {
-  return recording_json(
-      *given.out,
-      store::import_journal(
-          given.from, *given.out, writing(given), recovery_on(progress, "importing")));
+      store::recover_dump(given.from, out, writing(given), recovery_on(progress)));
 }
 
 using References = std::vector<std::filesystem::path>;
@@ -445,30 +437,17 @@ std::unique_ptr<Command> unpack_command() {
 std::unique_ptr<Command> recover_command() {
   return std::make_unique<MakingCommand>(
       Making{.about = {"recover",
-                       "Make a dump of what a killed recording has left",
+                       "Make a dump from a journal, also from that of a killed recording",
                        {"repro-check recover repro-check-out/candidate",
-                        "repro-check recover killed -o what-there-was"}},
-             .from = "recording DUMP  Directory of a recording that was cut short, or the folder "
-                     "that `exec` has kept, of all ranks",
-             .takes = Takes::kDump,
-             .out = "-o,--out DIR  Directory of the dump; else it takes the recording's place",
+                        "repro-check recover repro-check-out/candidate -o recovered",
+                        "repro-check recover recording/journal.bin -o dump"}},
+             .from = "recording JOURNAL  journal.bin, its directory, or the folder that `exec` "
+                     "kept with the journals of all ranks",
+             .takes = Takes::kExisting,
+             .out = "-o,--out DIR  Directory of the dump (default: the recording's own directory)",
              .force = "--force  Replace a dump that exists at --out",
              .make = make_recovered,
              .said = "RECOVERED {operators:operator}, {tensors:tensor}, {bytes:bytes}: {dump}"});
-}
-
-std::unique_ptr<Command> import_command() {
-  return std::make_unique<MakingCommand>(
-      Making{.about = {"import",
-                       "Make a dump of a journal that was recorded without HDF5",
-                       {"repro-check import recording/journal.bin -o dump"}},
-             .from = "recording JOURNAL  Journal, or the directory that it is in",
-             .takes = Takes::kExisting,
-             .out = "-o,--out DIR  Directory of the dump",
-             .needs_out = true,
-             .force = "--force  Replace a dump that exists",
-             .make = make_imported,
-             .said = "IMPORTED {operators:operator}, {tensors:tensor}, {bytes:bytes}: {dump}"});
 }
 
 std::unique_ptr<Command> verify_command() { return std::make_unique<VerifyCommand>(); }

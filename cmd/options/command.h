@@ -74,10 +74,8 @@ std::unique_ptr<Command> verify_command();
 std::unique_ptr<Command> pack_command();
 /// The dump that was packed.
 std::unique_ptr<Command> unpack_command();
-/// A dump of what a killed recording has left.
+/// A dump of a journal, whole or of a killed recording.
 std::unique_ptr<Command> recover_command();
-/// A dump of a recording that was made without HDF5.
-std::unique_ptr<Command> import_command();
 /// A starting configuration for a model, from the schema of its method.
 std::unique_ptr<Command> init_command();
 /// What the machine is, or the variables a configuration pins.

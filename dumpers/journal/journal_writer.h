@@ -230,7 +230,7 @@ class ContentsFile {
 
 /// A complete recording without HDF5, for a process that must not hold it: `journal.bin`, and
 /// `contents.bin` beside it for contents above kSmallContent. What a call has returned for survives
-/// the death of the process. `repro-check import` makes a dump of it.
+/// the death of the process. `repro-check recover` makes a dump of it.
 class JournalSink final : public core::DumpSink {
  public:
   /// Creates the directory.
@@ -260,7 +260,7 @@ class JournalSink final : public core::DumpSink {
   [[nodiscard]] std::uint64_t stored_bytes() const noexcept { return stored_bytes_; }
 
   /// Notes that the recording is whole, and forces it to the disk. Fills manifest.trace.contents
-  /// and stored_bytes; the index, and its digest, are made by whoever imports.
+  /// and stored_bytes; the index, and its digest, are made with the dump.
   /// @throws core::Error{kIo}
   void finish(core::RunManifest manifest);
 

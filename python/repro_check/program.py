@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
+import json
 import os
 import pathlib
 import random
@@ -141,10 +142,13 @@ def _recorded(
 
 
 def _make_dump(program: str, journal: pathlib.Path, dump: pathlib.Path, force: bool) -> None:
-    command = [program, "import", os.fspath(journal), "-o", os.fspath(dump), *(["--force"] if force else [])]
-    ended = call(command)
+    command = [program, "recover", os.fspath(journal), "-o", os.fspath(dump), "--format", "json"]
+    ended = call([*command, "--force"] if force else command)
     if ended.returncode != 0:
-        raise ToolError("the dump could not be made", ended.stderr.strip(), ended.returncode)
+        raise ToolError("the dump could not be made", (ended.stderr or ended.stdout).strip(), ended.returncode)
+    partial = json.loads(ended.stdout)["partial"]
+    if partial:
+        raise ToolError(f"{dump}: only a part was recorded: {partial['reason']}")
 
 
 # A fact of a recorded call: whether what it changed stays for the next one.

@@ -40,7 +40,7 @@ fs::path locate_journal(const fs::path& path) {
   fs::path directory = path;
   if (is_pack(path)) {
     throw core::usage_error(fmt::format("{}: is a packed dump, which holds no recording", name),
-                            "give the directory of a recording");
+                            "give a journal.bin or the directory of a recording");
   }
   if (path.filename() == kJournalName && !fs::is_directory(path, code)) {
     directory = path.has_parent_path() ? path.parent_path() : fs::path(".");
@@ -54,8 +54,8 @@ fs::path locate_journal(const fs::path& path) {
                                   ? "the recording that was to replace it is " + beside.string()
                                   : "diff and inspect read it as it is");
     }
-    throw core::unknown_dump(fmt::format("{}: there is no journal in this directory", name),
-                             "give the directory of a recording");
+    throw core::unknown_dump(fmt::format("{}: it holds no journal", name),
+                             "give a journal.bin or the directory of a recording");
   }
   return directory;
 }

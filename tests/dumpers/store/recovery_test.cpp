@@ -239,7 +239,7 @@ TEST_CASE("what is still being recorded, or is no recording, is not recovered") 
   error_of(ErrorKind::kUsage, [&] { const journal::JournalSink again(directory / "busy"); });
   CHECK(contains(error_of(ErrorKind::kDumpUnknown,
                           [&] { recover_dump(directory / "nowhere", std::nullopt, {}); }),
-                 "there is no journal in this directory"));
+                 "it holds no journal"));
 }
 
 TEST_CASE("contents are never read through a link that leads out of the directory") {

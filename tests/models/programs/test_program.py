@@ -37,7 +37,7 @@ class Program(ToolTest):
 class Run(Program):
     def test_training_repeats(self):
         self.assertEqual(self.tool("init", "--program", "-o", "config.json", "--", *EPOCH).code, 0)
-        shown = self.tool("exec", "-c", "config.json")
+        shown = self.tool("run", "-c", "config.json")
         self.assertEqual(shown.code, 0, shown.stdout + shown.stderr)
         self.assertIn("REPRODUCIBLE: ", shown.stdout)
         self.assertNotIn("returned", shown.stdout)
@@ -59,7 +59,7 @@ class Run(Program):
             print(quantised(torch.ones(2, 64)).sum())
         """)
         self.write_config({"program": {"command": [sys.executable, "-W", "ignore", str(program)]}})
-        shown = self.tool("exec", "-c", "config.json")
+        shown = self.tool("run", "-c", "config.json")
         self.assertEqual(shown.code, 0, shown.stdout + shown.stderr)
 
     def test_threads_beside_the_training_repeat(self):
@@ -92,7 +92,7 @@ class Run(Program):
                 list(pool.map(evaluate, [copy.deepcopy(model) for _ in range(6)]))
         """)
         self.write_config({"program": {"command": [sys.executable, str(program)]}})
-        shown = self.tool("exec", "-c", "config.json")
+        shown = self.tool("run", "-c", "config.json")
         self.assertEqual(shown.code, 0, shown.stdout + shown.stderr)
 
     def test_whole_trainings_in_threads_repeat(self):
@@ -122,7 +122,7 @@ class Run(Program):
                 print([model(torch.ones(8)).item() for model in models])
         """)
         self.write_config({"program": {"command": [sys.executable, str(program)]}})
-        shown = self.tool("exec", "-c", "config.json", "-n", "4")
+        shown = self.tool("run", "-c", "config.json", "-n", "4")
         self.assertEqual(shown.code, 0, shown.stdout[-3000:] + shown.stderr)
         self.assertIn("REPRODUCIBLE: ", shown.stdout)
 
@@ -148,7 +148,7 @@ class Run(Program):
         """))]
         self.write_config({"program": {"command": command},
                            "runs": [{"name": name, "program": {"command": [*command, name]}} for name in "01"]})
-        shown = self.tool("exec", "-c", "config.json")
+        shown = self.tool("run", "-c", "config.json")
         self.assertEqual(shown.code, 0, shown.stdout + shown.stderr)
         listed = self.tool("inspect", "repro-check-out/1", "--list", "--format", "json").stdout
         self.assertIn("Sequential@main:0#2.1", listed)
@@ -169,7 +169,7 @@ class Run(Program):
         self.write_config({"program": {"command": [*command, "1"]},
                            "runs": [{"name": "one"},
                                     {"name": "two", "program": {"command": [*command, "2"]}}]})
-        found = self.tool("exec", "-c", "config.json")
+        found = self.tool("run", "-c", "config.json")
         self.assertEqual(found.code, 1, found.stderr)
         self.assertRegex(found.stdout, r"(?s)^DIVERGED at step 0: .* aten::mul \(program.py:7\): .*origin")
 
@@ -179,7 +179,7 @@ class Run(Program):
         runs = [{"name": name, "program": {"command": [*command, str(number), *more]}}
                 for number, name in enumerate(("baseline", "candidate"))]
         self.write_config({"program": {"command": command}, "runs": runs})
-        report = self.tool("exec", "-c", "config.json", "--format", "json")
+        report = self.tool("run", "-c", "config.json", "--format", "json")
         self.assertEqual(report.code, 1, report.stdout[-2000:] + report.stderr)
         return json.loads(report.stdout)["first_divergence"]
 
@@ -235,7 +235,7 @@ class Run(Program):
         """)
         self.write_config({"program": {"command": [sys.executable, str(program)]},
                            "runs": [{"name": "baseline"}, {"name": "candidate", "env": {"SCALE": "2"}}]})
-        shown = self.tool("exec", "-c", "config.json")
+        shown = self.tool("run", "-c", "config.json")
         self.assertEqual(shown.code, 1, shown.stderr)
         self.assertIn("argument `other` differs, 1 -> 2, and no recorded operator made it: the program did; "
                       "suspect: env.SCALE as found -> 2\n", shown.stdout)
@@ -271,7 +271,7 @@ class Run(Program):
         self.write_config({"program": {"command": command},
                            "runs": [{"name": str(workers), "program": {"command": [*command, str(workers)]}}
                                     for workers in (0, 2)]})
-        shown = self.tool("exec", "-c", "config.json")
+        shown = self.tool("run", "-c", "config.json")
         self.assertEqual(shown.code, 0, shown.stdout + shown.stderr)
         self.assertIn("REPRODUCIBLE with seed 0 set by repro-check: ", shown.stdout)
         self.assertRegex(shown.stdout, r"\d+ operators of the candidate left out: they are of loaders, of which some")
@@ -298,7 +298,7 @@ class Run(Program):
         program = [sys.executable, str(self.write(self.GROUPED))]
         runs = [{"name": name, "program": {"command": [*program, name]}} for name in "01"]
         config = self.write_config({"program": {"command": program}, "runs": runs})
-        shown = self.tool("exec", "-c", str(config))
+        shown = self.tool("run", "-c", str(config))
         self.assertEqual(shown.code, 0, shown.stdout + shown.stderr)
         self.assertNotIn("parameters apart", shown.stdout)
 
@@ -547,7 +547,7 @@ class Run(Program):
             print(sum(torch.nn.Linear(3, 1)(values[name]).sum() for name in set(values)))
         """))]}, "seed": None, "runs": [{"name": "one", "env": {"PYTHONHASHSEED": "1"}},
                                         {"name": "other", "env": {"PYTHONHASHSEED": "2"}}]})
-        shown = self.tool("exec", "-c", "config.json")
+        shown = self.tool("run", "-c", "config.json")
         self.assertEqual(shown.code, 1, shown.stderr)
         self.assertIn("env.PYTHONHASHSEED 1 -> 2", shown.stdout)
 
@@ -600,7 +600,7 @@ class Run(Program):
         self.write_config({"program": {"command": command},
                            "runs": [{"name": name, "program": {"command": [*command, number]}}
                                     for name, number in (("one", "1"), ("two", "1"), ("three", "3"))]})
-        shown = self.tool("exec", "-c", "config.json")
+        shown = self.tool("run", "-c", "config.json")
         self.assertEqual(shown.code, 0, shown.stdout + shown.stderr)
         self.assertRegex(shown.stderr, r"not compared, and differs: line 2 of \S*one\.log, \S*three\.log")
         self.assertNotIn("two.log", shown.stderr)
