@@ -68,11 +68,11 @@ void add_global_options(Options& options, GlobalOptions& globals) {
                                                             {"never", ProgressMode::kNever}};
   options.begin_globals();
   options.flag("-q,--quiet  Print the verdict line only", &globals.quiet);
-  options.flag("-v,--verbose  Say more; twice: debug log on stderr",
+  options.flag("-v,--verbose  Print more; twice: debug log on stderr",
                [&globals](std::int64_t count) { globals.verbosity += static_cast<int>(count); });
-  options.word("--color auto|always|never  Colours",
+  options.word("--color auto|always|never  When to use colours",
                [&globals](const std::string& mode) { globals.color = colors.at(mode); });
-  options.word("--progress auto|always|never  Progress on stderr",
+  options.word("--progress auto|always|never  When to show progress on stderr",
                [&globals](const std::string& mode) { globals.progress = progress.at(mode); });
 }
 
@@ -162,7 +162,8 @@ void define_verb(Command& command,
 core::ExitCode run_application(int argc, const char* const* argv) {
   std::vector<std::unique_ptr<Command>> commands;
   GlobalOptions globals;
-  Options tool("repro-check", "Finds the operator at which two runs of a PyTorch model part.");
+  Options tool("repro-check",
+               "Find the first operator at which two runs of a PyTorch program differ.");
   tool.version(version_text);
   const std::string documentation = documentation_text();
   tool.set_footer(std::string(kExitTable) + "\nHelp on one command: repro-check COMMAND --help\n" +

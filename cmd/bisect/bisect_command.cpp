@@ -349,7 +349,7 @@ class BisectCommand final : public Command {
  public:
   BisectCommand()
       : Command({"bisect",
-                 "Find the fewest differing settings that make two runs diverge",
+                 "Find the smallest set of settings that makes two runs diverge",
                  {"repro-check bisect -c config.json",
                   "repro-check bisect -c config.json -n 3 --out which-setting"}}) {}
 
@@ -409,14 +409,14 @@ class BisectCommand final : public Command {
 
   ConfigOptions config_ = group(&config_, true);
   std::uint64_t times_ = value(&times_,
-                               "-n,--repeat N  Record each trial so many times (1)",
+                               "-n,--repeat N  Number of recordings of each trial (1)",
                                {.range = {{std::uint64_t{1}, kMostTimes}}},
                                1);
   std::optional<std::string> out_ =
       value(&out_,
-            "--out DIR  Directory of the log, in place of /dump/directory/bisect",
+            "--out DIR  Directory of the log (bisect in /dump/directory)",
             {.takes = Takes::kDirectory});
-  bool force_ = flag(&force_, "--force  Start anew, do not go on with what is there");
+  bool force_ = flag(&force_, "--force  Start again, and do not continue what is there");
   std::string format_ = word(&format_, "--format text|json  Format of the result", "text");
 };
 

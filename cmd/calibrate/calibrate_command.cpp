@@ -112,7 +112,7 @@ class CalibrateCommand final : public Command {
   CalibrateCommand()
       : Command(
             {"calibrate",
-             "Measure how far repeats of the baseline are apart",
+             "Measure how far repeated runs of the baseline differ",
              {"repro-check calibrate -c config.json -n 10 -o noise.jsonl",
               "repro-check diff repro-check-out/calibration/run-1 candidate --policy noise --noise "
               "noise.jsonl"}}) {}
@@ -201,16 +201,17 @@ class CalibrateCommand final : public Command {
 
   ConfigOptions config_ = group(&config_, true);
   std::uint64_t runs_ = value(&runs_,
-                              "-n,--repeat N  Record the baseline so many times (10)",
+                              "-n,--repeat N  Number of recordings of the baseline (10)",
                               {.range = {{configs::kFewestNoiseRuns, kMostRuns}}},
                               10);
-  std::optional<std::string> output_ = value(
-      &output_,
-      "-o,--output FILE  File of the floors (/compare/noise, else noise.jsonl in /dump/directory)",
-      {.takes = Takes::kFile});
+  std::optional<std::string> output_ =
+      value(&output_,
+            "-o,--output FILE  File of the noise floors (/compare/noise, else noise.jsonl in "
+            "/dump/directory)",
+            {.takes = Takes::kFile});
   std::optional<std::string> out_ =
       value(&out_,
-            "--out DIR  Directory of dumps, in place of /dump/directory/calibration",
+            "--out DIR  Directory of dumps (calibration in /dump/directory)",
             {.takes = Takes::kDirectory});
   bool keep_ = flag(&keep_, "--keep  Keep every dump, not only that of the first run");
   bool force_ = flag(&force_, "--force  Replace dumps and floors that exist");

@@ -34,7 +34,7 @@ class DiffCommand final : public Command {
  public:
   DiffCommand()
       : Command({"diff",
-                 "Compare dumps with the first one",
+                 "Compare the first dump with each of the others",
                  {"repro-check diff    # the last two of `repro-check exec -- COMMAND`",
                   "repro-check diff repro-check-out/baseline repro-check-out/candidate",
                   "repro-check diff run-1 run-2 run-3",
@@ -140,18 +140,18 @@ class DiffCommand final : public Command {
       value(&baseline_, "baseline DUMP  Dump that is taken as right", {.takes = Takes::kDump});
   std::vector<std::string> candidates_ =
       value(&candidates_,
-            "candidate DUMP  Dump that is judged by it; several are taken for repeats of one run",
+            "candidate DUMP  Dump to compare with it; several count as repeats of one run",
             {.takes = Takes::kDump});
   PolicyFlags policy_ = group(&policy_);
   std::string verify_ =
       word(&verify_,
-           "--verify all|differing  Stored bytes that are checked against their digests (all)",
+           "--verify all|differing  Which stored bytes are checked against their digests (all)",
            "all");
   bool partial_ = flag(
-      &partial_, "--partial  Take recordings that were cut short, and compare as far as they go");
+      &partial_, "--partial  Accept recordings that were cut short, and compare the recorded part");
   bool resume_ = flag(&resume_,
-                      "--resume  The candidate resumed from a checkpoint of the baseline, and is "
-                      "held against what that did from there on");
+                      "--resume  The candidate resumed from a checkpoint of the baseline: compare "
+                      "the steps after that checkpoint");
   RankRangeFlag ranks_ = group(&ranks_);
   std::vector<std::string> references_ = references(&references_);
   ReportFlags report_ = group(&report_);

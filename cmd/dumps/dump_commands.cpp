@@ -359,7 +359,7 @@ class VerifyCommand final : public Command {
  public:
   VerifyCommand()
       : Command({"verify",
-                 "Check what dumps hold against their digests",
+                 "Check the bytes in dumps against their digests",
                  {"repro-check verify repro-check-out/baseline repro-check-out/candidate",
                   "repro-check verify DUMP --format json"}}) {}
 
@@ -403,14 +403,14 @@ class VerifyCommand final : public Command {
 std::unique_ptr<Command> pack_command() {
   return std::make_unique<MakingCommand>(Making{
       .about = {"pack",
-                "Make one compressed file of a dump, for keeping or sending",
+                "Compress a dump into one file, to keep or to send it",
                 {"repro-check pack repro-check-out/baseline",
                  "repro-check pack repro-check-out/baseline -o kept/v1.tar.zst --level 19",
                  "repro-check diff kept/v1.tar.zst repro-check-out/candidate"}},
-      .from = "dump DUMP  Dump to pack, or a directory with a dump a rank",
+      .from = "dump DUMP  Dump to pack, or a directory with one dump per rank",
       .takes = Takes::kDump,
       .takes_whole = true,
-      .out = "-o,--out FILE  The file to make; else DUMP.tar.zst",
+      .out = "-o,--out FILE  File to write (DUMP.tar.zst)",
       .makes = Takes::kFile,
       .has_level = true,
       .force = "--force  Replace a file that exists",
@@ -422,12 +422,12 @@ std::unique_ptr<Command> pack_command() {
 std::unique_ptr<Command> unpack_command() {
   return std::make_unique<MakingCommand>(Making{
       .about = {"unpack",
-                "Make the dump again that was packed, and check every byte of it",
+                "Restore a packed dump, and check every byte",
                 {"repro-check unpack kept/v1.tar.zst",
                  "repro-check unpack kept/v1.tar.zst -o baseline"}},
-      .from = "pack FILE.tar.zst  File that `pack` has made",
+      .from = "pack FILE.tar.zst  File that `pack` wrote",
       .takes = Takes::kExisting,
-      .out = "-o,--out DIR  Directory of the dump; else FILE without .tar.zst",
+      .out = "-o,--out DIR  Directory of the dump (FILE without .tar.zst)",
       .force = "--force  Replace a dump that exists",
       .make = make_unpacked,
       .said = "UNPACKED {pack}, {operators:operator}, {packed_bytes:bytes} to {bytes:bytes}: {dump}"
@@ -437,7 +437,7 @@ std::unique_ptr<Command> unpack_command() {
 std::unique_ptr<Command> recover_command() {
   return std::make_unique<MakingCommand>(
       Making{.about = {"recover",
-                       "Make a dump from a journal, also from that of a killed recording",
+                       "Make a dump from a journal, for example of a killed recording",
                        {"repro-check recover repro-check-out/candidate",
                         "repro-check recover repro-check-out/candidate -o recovered",
                         "repro-check recover recording/journal.bin -o dump"}},

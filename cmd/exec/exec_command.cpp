@@ -239,7 +239,7 @@ class ExecCommand final : public Command {
   ExecCommand()
       : Command(
             {"exec",
-             "Record a program that uses PyTorch, unchanged",
+             "Record one run of a PyTorch program, which needs no change",
              {"repro-check exec -- python train.py",
               "repro-check exec -o before -- python train.py --epochs 1",
               "repro-check exec -o after --level tensor --determinism warn -- python train.py"}}) {}
@@ -317,10 +317,11 @@ class ExecCommand final : public Command {
             {.takes = Takes::kDirectory});
   bool force_ = flag(&force_, "--force  Replace a dump that exists");
   std::string level_ = word(&level_,
-                            "--level digest|stats|tensor  What is kept of a tensor",
+                            "--level digest|stats|tensor  What is recorded of a tensor (digest)",
                             "digest",
                             {.heading = "What is recorded"});
-  std::string depth_ = word(&depth_, "--depth top|leaf|all  Which operators", "top");
+  std::string depth_ =
+      word(&depth_, "--depth top|leaf|all  Which operators are recorded (top)", "top");
   std::vector<std::string> include_ =
       value(&include_, "--include GLOB  Record only operators and modules that match");
   std::vector<std::string> exclude_ =
@@ -332,44 +333,45 @@ class ExecCommand final : public Command {
   std::vector<std::string> phases_ =
       value(&phases_,
             "--phase NAME  Record operators of this phase only: forward, backward, optimizer, ...");
-  std::uint64_t first_ops_ = value(&first_ops_, "--first-ops N  Record so many operators at most");
-  std::string optimizer_ = word(&optimizer_,
-                                "--optimizer auto|state|operators  What is read of an optimizer's "
-                                "step: what it leaves, or each operator as well",
-                                "auto");
-  bool no_sync_ = flag(&no_sync_,
-                       "--no-sync  Let collectives go on beside the computation, and record what "
-                       "they give where it is read");
-  bool verify_inputs_ = flag(
-      &verify_inputs_,
-      "--verify-inputs  Read what an operator is given each time anew, and find what was written "
-      "with no operator");
-  bool keep_values_ =
-      flag(&keep_values_,
-           "--keep-values  Keep the values of arguments and variables whose names look like "
-           "secrets");
-  bool workers_ = flag(
-      &workers_,
-      "--workers  Record what worker processes of a DataLoader do for the batches that are taken");
+  std::uint64_t first_ops_ = value(&first_ops_, "--first-ops N  Record at most N operators");
+  std::string optimizer_ =
+      word(&optimizer_,
+           "--optimizer auto|state|operators  What is recorded of an optimizer's step: the "
+           "resulting state, or each operator as well (auto)",
+           "auto");
+  bool no_sync_ =
+      flag(&no_sync_,
+           "--no-sync  Do not wait for collectives; record their results where these are read");
+  bool verify_inputs_ = flag(&verify_inputs_,
+                             "--verify-inputs  Hash the inputs of every operator again; this finds "
+                             "writes without an operator");
+  bool keep_values_ = flag(&keep_values_,
+                           "--keep-values  Record the values of arguments and variables even if "
+                           "their names look like secrets");
+  bool workers_ = flag(&workers_,
+                       "--workers  Also record the worker processes of a DataLoader, for the "
+                       "batches that the program takes");
   std::string processes_ =
-      word(&processes_, "--processes all|main  Which processes of the program are recorded", "all");
-  bool checkpoints_ =
-      flag(&checkpoints_, "--checkpoints  Record what is saved and loaded, for `diff --resume`");
+      word(&processes_,
+           "--processes all|main  Which processes of the program are recorded (all)",
+           "all");
+  bool checkpoints_ = flag(
+      &checkpoints_, "--checkpoints  Record saved and loaded checkpoints, for `diff --resume`");
   std::optional<std::uint64_t> seed_ =
       value(&seed_,
-            "--seed N  Seeds random, NumPy, PyTorch and hashes before the program",
+            "--seed N  Seed random, NumPy, PyTorch and Python's hashes before the program starts",
             {.heading = "The program"});
-  bool no_seed_ = flag(&no_seed_,
-                       "--no-seed  Leave all generators as they are, which is the default",
-                       {.excludes = "--seed"});
-  std::string determinism_ =
-      word(&determinism_, "--determinism off|warn|error  Deterministic kernels", "off");
-  bool disable_dropout_ = flag(&disable_dropout_, "--disable-dropout  Let dropout pass everything");
+  bool no_seed_ = flag(&no_seed_, "--no-seed  Seed nothing (default)", {.excludes = "--seed"});
+  std::string determinism_ = word(&determinism_,
+                                  "--determinism off|warn|error  Use deterministic kernels; warn "
+                                  "or fail where there is none (off)",
+                                  "off");
+  bool disable_dropout_ = flag(&disable_dropout_, "--disable-dropout  Turn dropout off");
   std::string rng_ = word(&rng_,
-                          "--rng device|host  Where random numbers are drawn: a device's are not "
-                          "another one's",
+                          "--rng device|host  Where random numbers are drawn: host gives every "
+                          "device the same numbers (device)",
                           "device");
-  double timeout_ = value(&timeout_, "--timeout SECONDS  Kill the program after so long");
+  double timeout_ = value(&timeout_, "--timeout SECONDS  Kill the program after this many seconds");
 };
 
 }  // namespace

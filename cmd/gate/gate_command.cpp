@@ -66,7 +66,7 @@ class GateCommand final : public Command {
  public:
   GateCommand()
       : Command({"gate",
-                 "Judge runs in CI: do they agree, and is it what was accepted",
+                 "Check in CI that runs agree with each other and with the accepted baseline",
                  {"repro-check gate -c gate.json",
                   "repro-check gate -c gate.json -n 5",
                   "repro-check gate -c gate.json --against repro-check-out",
@@ -78,22 +78,21 @@ class GateCommand final : public Command {
   void define(Options& options) override {
     config_.define(options, false);
     options.value(
-        "--against DIR  Judge the dumps in a directory, as `run` left them, and record nothing",
+        "--against DIR  Check the dumps that `run` wrote into this directory, and record nothing",
         &against_,
         {.takes = Takes::kDirectory});
-    options.value("-n,--repeat N  Run the one configuration so many times (2), in place of /repeat",
-                  &repeat_);
+    options.value("-n,--repeat N  Number of runs (2); overrides /repeat", &repeat_);
     define_out(options);
     define_place(options);
     report_.define(options);
     define_accept(options);
-    status_ = &options.verb("status", "List the baselines, and which nobody asks for");
-    prune_ = &options.verb("prune", "Remove baselines of which there is no configuration");
+    status_ = &options.verb("status", "List the baselines, and those that no configuration uses");
+    prune_ = &options.verb("prune", "Remove the baselines that no configuration uses");
     for (Options* below : {status_, prune_}) {
       config_.define(*below, false);
       define_place(*below);
     }
-    prune_->flag("--dry-run  Only say which", &dry_run_);
+    prune_->flag("--dry-run  List them, and remove nothing", &dry_run_);
   }
 
   core::ExitCode run(const GlobalOptions& globals) override {
@@ -142,31 +141,31 @@ class GateCommand final : public Command {
 
  private:
   void define_accept(Options& options) {
-    accept_ = &options.verb("accept", "Make baselines of what the gate found");
-    accept_->value("file FILE.new  Pending files; all of the gate's, where none is given",
-                   &files_,
-                   {.takes = Takes::kFile});
+    accept_ = &options.verb("accept", "Accept what the gate found as the new baseline");
+    accept_->value(
+        "file FILE.new  Pending files (all of the gate)", &files_, {.takes = Takes::kFile});
     config_.define(*accept_, false, false);
     define_out(*accept_);
     define_place(*accept_);
-    accept_->value("--from-dir DIR  Take the pending files of a directory",
+    accept_->value("--from-dir DIR  Take the pending files from a directory",
                    &from_dir_,
                    {.takes = Takes::kDirectory});
-    accept_->flag("--yes-in-ci  Accept although this is a CI job", &yes_in_ci_);
+    accept_->flag("--yes-in-ci  Accept even in a CI job", &yes_in_ci_);
   }
 
   /// What the verbs below share with the gate, so that it may stand on either side of them.
   void define_out(Options& options) {
-    options.value("--out DIR  Directory of dumps and the pending file, for /dump/directory",
-                  &out_,
-                  {.takes = Takes::kDirectory});
+    options.value(
+        "--out DIR  Directory of dumps and of the pending file; overrides /dump/directory",
+        &out_,
+        {.takes = Takes::kDirectory});
   }
 
   void define_place(Options& options) {
-    options.value("--baselines DIR  Directory of baselines, for /baselines/directory",
+    options.value("--baselines DIR  Directory of baselines; overrides /baselines/directory",
                   &baselines_,
                   {.takes = Takes::kDirectory});
-    options.value("--name NAME  Name of the gate, for /baselines/name", &name_);
+    options.value("--name NAME  Name of the gate; overrides /baselines/name", &name_);
   }
 
   /// What is to be judged, all but the dumps.

@@ -220,7 +220,7 @@ class OptionGroup : core::Pinned {
   std::vector<std::string> references(std::vector<std::string>* into) {
     return value(
         into,
-        "--reference DUMP  Where the dump is that it refers to (dump.reference); repeatable",
+        "--reference DUMP  Place of the dump that this one refers to (dump.reference); repeatable",
         {.takes = Takes::kDump});
   }
   /// Options that several verbs share. @param with  what its define() takes besides

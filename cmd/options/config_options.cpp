@@ -163,24 +163,25 @@ void ConfigOptions::define(Options& options, bool required, bool with_positional
   verb_ = options.name();
   const bool with_command = required && with_positional;
   const std::string positional = with_positional ? "config," : "";
-  options.value(
-      positional + "-c,--config FILE  Configuration, or a TorchScript model; - reads stdin",
-      &file_,
-      {.takes = Takes::kFile,
-       .required = required && !with_command,
-       .check = no_mistyped_verb,
-       .heading = "Configuration"});
+  options.value(positional + "-c,--config FILE  Configuration or TorchScript model; - reads stdin",
+                &file_,
+                {.takes = Takes::kFile,
+                 .required = required && !with_command,
+                 .check = no_mistyped_verb,
+                 .heading = "Configuration"});
   if (with_command) {
-    options.command("command COMMAND  In its place, behind --, a program and its arguments",
-                    &command_);
+    options.command(
+        "command COMMAND  In place of a configuration: a program and its arguments, after --",
+        &command_);
   }
-  options.value("--seed N  Seed of every generator, in place of /seed", &seed_);
-  options.value("--device NAME  Device, in place of /device", &device_);
-  options.value("--timeout SECONDS  Kill a run after so many seconds, in place of /timeout",
+  options.value("--seed N  Seed of all generators; overrides /seed", &seed_);
+  options.value("--device NAME  Device; overrides /device", &device_);
+  options.value("--timeout SECONDS  Kill a run after this many seconds; overrides /timeout",
                 &timeout_);
   options.value("--set /POINTER=VALUE  Set one value of the configuration; repeatable", &sets_);
   options.flag(
-      "--keep-values  Keep the values of arguments and variables whose names look like secrets",
+      "--keep-values  Record the values of arguments and variables even if their names look like "
+      "secrets",
       &keep_values_);
   options.end_heading();
 }

@@ -162,7 +162,7 @@ class RankMeshFlags : public OptionGroup {
  private:
   std::vector<std::string> mesh_ =
       value(&mesh_,
-            "--mesh AXIS=RANKS  How ranks are laid out, the last axis fastest: dp=4,tp=2",
+            "--mesh AXIS=RANKS  Layout of the ranks, the last axis varies fastest: dp=4,tp=2",
             {.commas = true});
   std::vector<std::string> replicated_ =
       value(&replicated_,
@@ -203,7 +203,7 @@ class RanksCommand final : public Command {
  private:
   std::vector<std::string> dumps_ =
       value(&dumps_,
-            "dumps DUMP  Directory with a dump a rank, or the dumps of ranks",
+            "dumps DUMP  Directory with one dump per rank, or dumps of single ranks",
             {.takes = Takes::kDump, .required = true});
   RankRangeFlag ranks_ = group(&ranks_);
   RankMeshFlags mesh_ = group(&mesh_);

@@ -97,7 +97,8 @@ class RecordCommand final : public Command {
   std::string out_ = value(
       &out_, "-o,--out DIR  Directory of the dump", {.takes = Takes::kDirectory, .required = true});
   std::optional<std::string> run_name_ =
-      value(&run_name_, "--run NAME  Which run; none of their overrides by default");
+      value(&run_name_,
+            "--run NAME  Run to record, with its overrides; else the configuration without any");
   bool force_ = flag(&force_, "--force  Replace a dump that exists");
   std::string format_ = word(&format_, "--format text|json  Format of the summary", "text");
 };

@@ -224,7 +224,7 @@ class ReplayCommand final : public Command {
  public:
   ReplayCommand()
       : Command({"replay",
-                 "Execute one recorded operator again, and see whether it repeats",
+                 "Execute one recorded operator again, and check whether its result repeats",
                  {"repro-check replay repro-check-out/baseline --op 41",
                   "repro-check replay A --op 41 -n 100 --threads 1,2,8 --isa default,avx2",
                   "repro-check replay A --op 41 --against B --format json"}}) {}
@@ -302,27 +302,27 @@ class ReplayCommand final : public Command {
                             "dump DUMP  Dump that holds the operator's inputs",
                             {.takes = Takes::kDump, .required = true});
   std::uint64_t op_ = value(&op_, "--op INDEX  Which operator", {.required = true}, 0);
-  unsigned calls_ = value(&calls_, "-n,--calls N  Calls at each setting (20)", {}, 20);
+  unsigned calls_ = value(&calls_, "-n,--calls N  Number of calls at each setting (20)", {}, 20);
   std::vector<int> threads_ = value(
       &threads_, "--threads N  Thread counts to try: 1,2,8 (the recorded one)", {.commas = true});
   std::vector<std::string> isas_ =
       value(&isas_,
             "--isa NAME  Instruction sets to try, each in a process of its own: default,avx2",
             {.commas = true});
-  std::string dtype_ =
-      word(&dtype_,
-           "--dtype float64|none  Precision of the result that recorded outputs are measured from",
-           "float64");
+  std::string dtype_ = word(
+      &dtype_,
+      "--dtype float64|none  Precision of the result that the recorded outputs are compared with",
+      "float64");
   std::string device_ =
       value(&device_, "--device DEVICE  Where to execute it (where it was recorded)");
   std::optional<std::string> against_ = value(&against_,
-                                              "--against DUMP  Dump of the other side: which of "
-                                              "the two is farther from the float64 result",
+                                              "--against DUMP  Dump of the other run: report which "
+                                              "of the two is farther from the float64 result",
                                               {.takes = Takes::kDump});
   std::optional<std::string> recorder_ =
       value(&recorder_, "--recorder FILE  Recorder to use", {.takes = Takes::kFile});
-  std::optional<std::uint64_t> timeout_ =
-      value(&timeout_, "--timeout SECONDS  Kill a process that executes it after so many seconds");
+  std::optional<std::uint64_t> timeout_ = value(
+      &timeout_, "--timeout SECONDS  Kill a process that executes it after this many seconds");
   std::vector<std::string> references_ = references(&references_);
   std::optional<std::string> output_ =
       value(&output_, "--output FILE  Write to a file instead of stdout", {.takes = Takes::kFile});

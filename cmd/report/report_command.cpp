@@ -61,7 +61,7 @@ class ReportCommand final : public Command {
   ReportCommand()
       : Command(
             {"report",
-             "Render a JSON report again",
+             "Print a saved JSON report, also in another format",
              {"repro-check report report.json",
               std::string("repro-check report report.json --report markdown=summary.md "
                           "--report sarif=repro.sarif"),
@@ -105,10 +105,11 @@ class ReportCommand final : public Command {
 
   std::optional<std::string> file_ =
       value(&file_, "file REPORT.json  JSON report", {.takes = Takes::kFile});
-  std::vector<std::string> slices_ = value(&slices_,
-                                           "--merge FILE  What `ranks` or `diff` said of some "
-                                           "ranks each, in JSON Lines: of all of them",
-                                           {.takes = Takes::kFile, .words = true});
+  std::vector<std::string> slices_ =
+      value(&slices_,
+            "--merge FILE  Merge reports of `ranks` or `diff` in JSON Lines, each over some ranks, "
+            "into one over all ranks",
+            {.takes = Takes::kFile, .words = true});
   ReportFlags report_ = group(&report_);
 };
 

@@ -20,8 +20,8 @@ class RankRangeFlag : public OptionGroup {
   [[nodiscard]] comparators::RankRange range() const;
 
  private:
-  std::optional<std::string> text_ = value(
-      &text_, "--ranks FIRST:END  Of a dump a rank, those ranks alone, END not among them: 0:512");
+  std::optional<std::string> text_ =
+      value(&text_, "--ranks FIRST:END  Only these ranks, without END: 0:512");
 };
 
 /// `0:512`

@@ -150,18 +150,19 @@ class ReportFlags : public OptionGroup {
             {.takes = Takes::kFile});
   std::vector<std::string> report_words_ =
       value(&report_words_,
-            "--report FORMAT=DEST  A further report; repeatable. DEST is a file, +FILE to append, "
-            "- for stdout",
+            "--report FORMAT=DEST  Write one more report; repeatable. DEST is a file, +FILE to "
+            "append, - for stdout",
             {.takes = Takes::kReport});
-  std::string source_root_ =
-      value(&source_root_,
-            "--source-root DIR  Source files are named from here in CI reports (the repository)",
-            {.takes = Takes::kDirectory});
-  std::string junit_dialect_ = word(
-      &junit_dialect_,
-      "--junit-dialect common|strict  strict leaves out file and line, for readers with a schema");
+  std::string source_root_ = value(
+      &source_root_,
+      "--source-root DIR  CI reports name source files relative to this directory (the repository)",
+      {.takes = Takes::kDirectory});
+  std::string junit_dialect_ = word(&junit_dialect_,
+                                    "--junit-dialect common|strict  strict leaves out file and "
+                                    "line, for readers that check a schema");
   bool all_ = flag(&all_, "--all  List every divergent operator");
-  std::optional<std::size_t> top_ = value(&top_, "--top N  List so many divergent operators (10)");
+  std::optional<std::size_t> top_ =
+      value(&top_, "--top N  List at most N divergent operators (10)");
   std::vector<ReportDestination> destinations_;
 };
 

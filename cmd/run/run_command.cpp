@@ -41,7 +41,7 @@ class RunCommand final : public Command {
  public:
   RunCommand()
       : Command({"run",
-                 "Record every run of a configuration and compare them",
+                 "Record the runs of a program or a configuration, and compare them",
                  {"repro-check run -- python train.py",
                   "repro-check run -c config.json",
                   "repro-check run -c config.json --set /determinism=error --out with-determinism",
@@ -114,19 +114,19 @@ class RunCommand final : public Command {
   }
 
   ConfigOptions config_ = group(&config_, true);
-  std::optional<std::uint64_t> repeat_ = value(
-      &repeat_, "-n,--repeat N  Run the one configuration so many times (2), in place of /repeat");
+  std::optional<std::uint64_t> repeat_ =
+      value(&repeat_, "-n,--repeat N  Number of runs (2); overrides /repeat");
   std::optional<std::string> out_ =
       value(&out_,
-            "--out DIR  Directory of dumps and reports, in place of /dump/directory",
+            "--out DIR  Directory of dumps and reports; overrides /dump/directory",
             {.takes = Takes::kDirectory});
-  bool force_ = flag(&force_, "--force  Replace dumps that no earlier `run` has left there");
+  bool force_ = flag(&force_, "--force  Replace dumps even if no earlier `run` wrote them");
   bool check_observer_ =
       flag(&check_observer_,
-           "--check-observer  First see whether recording changes what each run returns");
+           "--check-observer  First check whether recording changes the result of each run");
   bool explain_ = flag(&explain_,
-                       "--explain  Execute the operator where a divergence began again, by itself, "
-                       "and say what that shows");
+                       "--explain  Execute the first divergent operator again by itself, and "
+                       "report whether it repeats");
   ReportFlags report_ = group(&report_);
 };
 

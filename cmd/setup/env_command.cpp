@@ -239,11 +239,12 @@ void mention_other_runs(const configs::Config& config, const configs::RunSpec& s
 class EnvCommand final : public Command {
  public:
   EnvCommand()
-      : Command({"env",
-                 "Show the machine and what is built, or the variables a configuration pins",
-                 {"repro-check env",
-                  "repro-check env --clean",
-                  "eval \"$(repro-check env -c config.json --run candidate)\""}}) {}
+      : Command(
+            {"env",
+             "Show the machine and the installed parts, or the variables that a configuration sets",
+             {"repro-check env",
+              "repro-check env --clean",
+              "eval \"$(repro-check env -c config.json --run candidate)\""}}) {}
 
   core::ExitCode run(const GlobalOptions&) override {
     if (clean_) {
@@ -274,8 +275,7 @@ class EnvCommand final : public Command {
 
  private:
   ConfigOptions config_ = group(&config_, false);
-  std::optional<std::string> run_name_ =
-      value(&run_name_, "--run NAME  Which run of the configuration");
+  std::optional<std::string> run_name_ = value(&run_name_, "--run NAME  Run of the configuration");
   bool clean_ = flag(&clean_, "--clean  Remove what was built at first use");
 };
 

@@ -78,9 +78,10 @@ class InitCommand final : public Command {
 
   std::vector<std::string> words_ =
       value(&words_,
-            "model MODEL.pt  TorchScript file; with --program the command, behind --",
+            "model MODEL.pt  TorchScript file; with --program: the command, after --",
             {.takes = Takes::kFileOrCommand, .required = true});
-  bool is_program_ = flag(&is_program_, "--program  For a program that uses PyTorch");
+  bool is_program_ =
+      flag(&is_program_, "--program  Write a configuration for a program that uses PyTorch");
   std::string method_ = value(&method_, "--method NAME  Method to run (forward)", {}, "forward");
   std::optional<std::string> output_ =
       value(&output_, "-o,--output FILE  Write to a file, not to stdout", {.takes = Takes::kFile});
