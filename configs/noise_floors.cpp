@@ -130,7 +130,7 @@ void read_operator(const Json& line,
     OutputFloor& floor = known.outputs[slot];
     if (json.contains("none")) {
       json.at("none").get_to(floor.problem);
-      if (floor.problem.empty()) floor.problem = "it is not said why";
+      if (floor.problem.empty()) floor.problem = "a reason is missing";
       continue;
     }
     json.at("l2_rel").get_to(floor.l2_rel);
@@ -218,15 +218,15 @@ NoiseFloors parse_noise_text(const std::string& text, const std::string& origin)
   const Refuse refuse = [&](const std::string& why) {
     throw core::usage_error(
         fmt::format("{}: {}", core::printable(origin), why),
-        "make it anew with `repro-check calibrate -c config.json -n 10 -o FILE`");
+        "write it again with `repro-check calibrate -c config.json -n 10 -o FILE`");
   };
   const std::size_t before =
       text.size() < 2 ? std::string::npos : text.rfind('\n', text.size() - 2);
-  if (before == std::string::npos || text.back() != '\n') refuse("it is not whole");
+  if (before == std::string::npos || text.back() != '\n') refuse("it is not complete");
   const std::string_view lines = std::string_view(text).substr(0, before + 1);
   const Json sum = Json::parse(text.substr(lines.size()), nullptr, false);
   if (!sum.is_object() || !sum.contains("checksum")) {
-    refuse("it is not whole: its last line is no checksum");
+    refuse("it is not complete: its last line is not a checksum");
   }
   if (sum["checksum"] != Json(checksum_of(lines))) {
     refuse("it does not match its checksum: it was changed after it was made");
@@ -239,7 +239,7 @@ NoiseFloors parse_noise_text(const std::string& text, const std::string& origin)
     ++number;
     try {
       const Json line = Json::parse(lines.substr(at, lines.find('\n', at) - at), nullptr, false);
-      if (!line.is_object()) refuse(fmt::format("line {} is no JSON object", number));
+      if (!line.is_object()) refuse(fmt::format("line {} is not a JSON object", number));
       if (number == 1) {
         operators = read_head(line, floors, refuse);
       } else {

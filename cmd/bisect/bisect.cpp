@@ -85,9 +85,10 @@ class Bisection {
   void record_baseline() {
     if (!log_.baseline().empty()) {
       if (identity(baseline_dump()) == log_.baseline()) return;
-      throw core::usage_error(baseline_dump().string() +
-                                  " is not the recording that the trials so far were compared with",
-                              "start anew with --force");
+      throw core::usage_error(
+          baseline_dump().string() +
+              " is not the recording that the earlier trials were compared with",
+          "start again with --force");
     }
     const RecordingJob baseline = job("baseline", {});
     progress_.begin(1, 0, "baseline");
@@ -220,7 +221,7 @@ void BisectLog::read() {
     if (error) {
       throw core::io_error("cannot write " + file_.string() + ": " + error.message());
     }
-    log_info(file_.string() + ": a line that was not written to its end was taken away");
+    log_info(file_.string() + ": removed a line that was not written to its end");
   }
   std::size_t number = 0;
   std::istringstream lines(text.substr(0, whole));
@@ -231,10 +232,10 @@ void BisectLog::read() {
 void BisectLog::take_line(const std::string& line, std::size_t number) {
   const Json json = Json::parse(line, nullptr, false);
   const std::string where = "line " + std::to_string(number);
-  if (!json.is_object()) refuse(where + " is no JSON object");
+  if (!json.is_object()) refuse(where + " is not a JSON object");
   try {
     if (number == 1) {
-      if (json.value("format", "") != kLogFormat) refuse("it is no log of a bisect");
+      if (json.value("format", "") != kLogFormat) refuse("it is not a log of bisect");
       if (json.value("version", "") != kLogVersion) refuse("it is of another version");
       if (json.value("key", "") != key_) {
         refuse("it belongs to another configuration, or a model or input file has changed since");
@@ -272,7 +273,7 @@ void BisectLog::write_line(const Json& line) {
 
 void BisectLog::refuse(const std::string& why) const {
   throw core::usage_error(file_.string() + " cannot be continued: " + why,
-                          "start anew with --force, or in another directory with --out");
+                          "start again with --force, or in another directory with --out");
 }
 
 bool BisectResult::is_flaky() const noexcept {

@@ -131,7 +131,7 @@ Line verdict(const BisectPlan& plan, const BisectResult& result) {
     }
     case BisectStatus::kReproducible:
       line.put("REPRODUCIBLE", Role::kGood);
-      return line.put(fmt::format(": {} make no difference, there is nothing to reduce", of));
+      return line.put(fmt::format(": {} make no difference; there is nothing to reduce", of));
     default:
       line.put("NOT REDUCED", Role::kBad);
       return line.put(
@@ -153,16 +153,15 @@ void add_reduction(Page& page, const BisectPlan& plan, const BisectResult& resul
       if (std::ranges::find(items, item) == items.end()) rest.push_back(item);
     }
     const std::string what =
-        *result.rest == TrialOutcome::kPasses ? "make no difference by themselves"
+        *result.rest == TrialOutcome::kPasses ? "make no difference alone"
         : *result.rest == TrialOutcome::kShows
-            ? "diverge without it too: bisect again without what is needed here"
-            : "could not be judged by themselves";
+            ? "the runs diverge without it too: run bisect again without these changes"
+            : "could not be judged alone";
     page.prose("the rest", fmt::format("{}: {}", names_of(plan, rest), what));
   }
   if (!result.reduction.is_certain) {
     page.prose("",
-               "whether all that is named is needed is not known: a trial without a part of it "
-               "could not be judged");
+               "some of these changes may not be needed: a trial without them could not be judged");
   }
 }
 
@@ -221,19 +220,19 @@ std::string key_of(const configs::Config& config, const BisectPlan& plan) {
 
 void require_two_runs(const configs::Config& config) {
   if (config.compare.resume) {
-    throw core::usage_error("/program/resume: bisect compares two runs that are set up differently",
+    throw core::usage_error("/program/resume: bisect compares two runs with different settings",
                             "`run` says which state was not restored");
   }
   if (config.repeat != 0) {
     throw core::usage_error(
-        "/runs: missing; bisect compares two that are set up differently",
+        "/runs: missing; bisect compares two runs with different settings",
         "list both: \"runs\": [{\"name\": \"baseline\"}, {\"name\": \"candidate\", "
-        "\"threads\": 1}]; for repeats of one there is `run -n 10`");
+        "\"threads\": 1}]; to repeat one configuration, use `run -n 10`");
   }
   if (config.runs.size() != 2) {
-    throw core::usage_error(
-        "/runs: bisect compares two, and here are " + std::to_string(config.runs.size()),
-        "leave two of them in");
+    throw core::usage_error("/runs: bisect compares two runs, and the configuration has " +
+                                std::to_string(config.runs.size()),
+                            "keep two of them");
   }
 }
 
@@ -381,9 +380,8 @@ class BisectCommand final : public Command {
     find_changes(config.runs[0], config.runs[1], plan);
     if (plan.items.empty()) {
       throw core::usage_error(
-          "/runs: both are set up alike, down to the bits of their weights: there is "
-          "nothing to reduce",
-          "for repeats of one configuration there is `run -n 10`");
+          "/runs: both runs have the same settings and weights: there is nothing to reduce",
+          "to repeat one configuration, use `run -n 10`");
     }
     plan.directory = from_here(out_ ? std::filesystem::absolute(*out_).lexically_normal()
                                     : config.runs[0].dump.directory / "bisect");

@@ -193,7 +193,7 @@ Json make_recovered(const MakingArguments& given, Progress& progress) {
     throw usage_error("--force is about the dump at --out",
                       "leave it out: in its own place a recording is always replaced");
   }
-  if (given.out) {
+  if (given.out && fs::is_directory(given.from)) {
     const auto made = recover_program(given.from, *given.out, writing(given));
     if (!made.empty()) return recording_json(*given.out, sum_of(made));
   }
@@ -302,7 +302,7 @@ std::string text_of(const Verified& result) {
           say("[; a partial recording: {partial}]\n", document);
   if (result.unchecked.empty()) return text;
   return text + say("  not checked: {contents:content}, {bytes:bytes}: ", document["reference"]) +
-         escape_name(result.unchecked) + " (say where it is: --reference DIR)\n";
+         escape_name(result.unchecked) + " (give its place: --reference DIR)\n";
 }
 
 /// A directory that holds a dump a rank stands for those, and each for those of other processes in

@@ -103,7 +103,7 @@ pid_t start(const ProcessPlan& plan) {
   ::posix_spawnattr_destroy(&attributes);
   if (error == 0) return process;
   throw core::usage_error("cannot start " + plan.program.string() + ": " + std::strerror(error),
-                          "give the program as you would to the shell, behind --");
+                          plan.mend);
 }
 
 /// @return whether it has ended in time; it is not reaped
@@ -192,7 +192,7 @@ void tell(const ProgramRecording::Made& recorded) {
                        format_count(made.tensors, "tensor"),
                        recorded.place.string()));
   if (made.partial) {
-    log_warning(fmt::format("{}the program did not come to its end; the last operator is op {} {}",
+    log_warning(fmt::format("{}the program did not end by itself; the last operator is op {} {}",
                             of,
                             made.partial->last,
                             made.partial->last_operator));
@@ -250,7 +250,7 @@ class ExecCommand final : public Command {
     const ProgramEnd end = record_in_its_place(timeout);
     if (end.timed_out) {
       throw core::run_failed(fmt::format("the program was killed after {} s", timeout_),
-                             "give it more with --timeout");
+                             "raise the limit with --timeout");
     }
     end_alike(end);
     return static_cast<core::ExitCode>(end.code);
@@ -268,7 +268,7 @@ class ExecCommand final : public Command {
     if (dump.filename().empty()) dump = dump.parent_path();
     std::error_code ignored;
     if (!force_ && fs::exists(dump, ignored)) {
-      throw core::usage_error(dump.string() + ": is there already",
+      throw core::usage_error(dump.string() + ": already exists",
                               "record to another directory, or replace it with --force");
     }
     const OutputLock beside(fs::absolute(dump).parent_path(), OutputLock::Mode::kBeside);

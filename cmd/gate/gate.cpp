@@ -132,8 +132,8 @@ Found find_baselines(const GateCase& gate, const core::Digest& key) {
     const core::Digest its_key = candidate.baseline.platform.key();
     if (candidate.baseline.gate != gate.spec.baselines.name ||
         baselines::file_name(candidate.baseline) != file.filename().string()) {
-      throw core::damaged_dump(file.string() + ": the file does not belong to its name",
-                               "files are named GATE-KEY.repro: give it its name back");
+      throw core::damaged_dump(file.string() + ": the content of the file does not match its name",
+                               "files are named GATE-KEY.repro: restore its name");
     }
     const std::string hex = core::to_hex(its_key);
     const bool is_allowed =
@@ -188,8 +188,8 @@ void say_missing(const GateCase& gate,
         joined(outcome.nearest_changes, ", ", [](const auto& change) { return change.name; });
     reason += fmt::format("; the nearest, {}, differs in {}", nearest->file.string(), fields);
     mend +=
-        "; or make machines alike: \"env\" with ATEN_CPU_CAPABILITY and "
-        "MKL_CBWR=COMPATIBLE can do that";
+        "; or make the machines equal: ATEN_CPU_CAPABILITY and MKL_CBWR=COMPATIBLE in \"env\" can "
+        "do that";
   }
   set_status(Status::kNoBaseline, std::move(reason), std::move(mend), report);
 }
@@ -207,8 +207,8 @@ Report compare_lines(const GateCase& gate,
   report.runs.at(1).location = place.string();
   if (report.status == Status::kNotComparable) {
     report.mend =
-        "this policy needs the accepted values: keep the dumps, and set "
-        "/baselines/store, or use policy \"bitwise\"";
+        "this policy needs the accepted values: store the accepted dumps with /baselines/store, or "
+        "use policy \"bitwise\"";
   }
   return report;
 }
@@ -224,12 +224,12 @@ Report compare_modules(const GateCase& gate,
   };
   // A digest of a module says that some bit of it is another one, and not whether that matters.
   if (!gate.options.spec.rules.empty() || !comparators::can_start_with_digests(gate.options.spec)) {
-    set_status(Status::kNotComparable,
-               "the accepted results are kept as one digest a module, and this policy asks more of "
-               "them: " +
-                   baselines::describe_changes(accepted.baseline, folded),
-               "keep the dumps, and set /baselines/store, or use policy \"bitwise\" without rules",
-               report);
+    set_status(
+        Status::kNotComparable,
+        "the baseline has one digest per module, and this policy needs more: " +
+            baselines::describe_changes(accepted.baseline, folded),
+        "store the accepted dumps with /baselines/store, or use policy \"bitwise\" without rules",
+        report);
     return report;
   }
   std::uint64_t differing = 0;
@@ -239,8 +239,9 @@ Report compare_modules(const GateCase& gate,
   }
   report.status = Status::kDiverged;
   report.kind = has_same_weights ? DivergenceKind::kOrigin : DivergenceKind::kWeights;
-  report.reasons = {baselines::describe_changes(accepted.baseline, folded) +
-                    "; which operator it was needs the accepted dump: set /baselines/store"};
+  report.reasons = {
+      baselines::describe_changes(accepted.baseline, folded) +
+      "; set /baselines/store to see which operator it was: that needs the accepted dump"};
   comparators::Coverage& coverage = report.coverage;
   const std::uint64_t moved = std::min(differing, coverage.equal);
   coverage.equal -= moved;
@@ -324,8 +325,8 @@ Report find_difference(const GateCase& gate,
   }
   if (!accepted.baseline.folded.empty() && !has_same_weights) {
     outcome.notes.emplace_back(
-        "parameters or buffers are not those that were accepted; there are too many in the "
-        "baseline to say which");
+        "parameters or buffers differ from the accepted ones; the baseline has too many to name "
+        "them");
   }
   report.from_accepted = true;
   return report;
@@ -342,14 +343,14 @@ bool compare_with(const GateCase& gate,
   if (!baselines::holds_returned(accepted.baseline) && baselines::holds_returned(shown)) {
     shown = baselines::without_returned(std::move(shown));
     outcome.notes.emplace_back(
-        "what the model returns was not recorded when the baseline was accepted, so it was not "
-        "compared with it: accept again to keep it");
+        "the baseline has no results of the model, so they were not compared: accept again to "
+        "include them");
   }
   if (results.ranks.size() > 1 && baselines::ranks_in(accepted.baseline).size() < 2) {
     shown = baselines::of_rank(std::move(shown), 0);
-    outcome.notes.push_back(fmt::format(
-        "the baseline holds what rank {} computes alone: accept again to keep it of all",
-        results.ranks.front().rank));
+    outcome.notes.push_back(
+        fmt::format("the baseline has only rank {}: accept again to include all ranks",
+                    results.ranks.front().rank));
   }
   if (is_folded) shown = baselines::fold_operators(std::move(shown));
   outcome.file = accepted.file.string();
@@ -369,7 +370,7 @@ bool compare_with(const GateCase& gate,
         outcome.changes.size() == 1 ? "" : fmt::format(" and {} more", outcome.changes.size() - 1);
     set_status(
         Status::kStaleBaseline,
-        fmt::format("{} is about something else: {} {} -> {}{}; the results moved as well: {}",
+        fmt::format("{} is for other settings: {} {} -> {}{}; the results changed as well: {}",
                     outcome.file,
                     first.name,
                     first.accepted,
@@ -514,8 +515,8 @@ std::string changed_files(const GatePlace& place, const Pending& pending) {
   if (!place.model) return {};
   if (core::digest_file(*place.model) != pending.model.digest) return "the model has changed";
   if (place.weights_from.has_value() != pending.weights.has_value()) {
-    return place.weights_from ? "the configuration takes weights from another file now"
-                              : "the configuration takes no weights from another file any more";
+    return place.weights_from ? "the configuration now takes weights from another file"
+                              : "the configuration no longer takes weights from another file";
   }
   if (place.weights_from && core::digest_file(*place.weights_from) != pending.weights->digest) {
     return core::printable(place.weights_from->string()) + " has changed";
@@ -524,11 +525,11 @@ std::string changed_files(const GatePlace& place, const Pending& pending) {
 }
 
 void check(const GatePlace& place, const std::filesystem::path& file, const Pending& pending) {
-  const char* again = "run the gate again, and accept what it writes then";
+  const char* again = "run the gate again, and accept its new result";
   if (!pending.agreed) {
     throw refused(file,
                   fmt::format("the {} runs behind it do not agree with each other", pending.runs),
-                  "mend that first: nothing that differs from run to run can be compared with");
+                  "fix that first: a result that differs from run to run cannot be a baseline");
   }
   if (pending.baseline.gate != place.name) {
     throw refused(
@@ -597,8 +598,7 @@ void require_accepted_seed(const GateCase& gate, const configs::Config& config) 
       fmt::format("{} was accepted under seed {}, and no seed is configured",
                   core::printable(seeded),
                   core::printable(seed)),
-      fmt::format("\"seed\": {} in the configuration; or, to accept anew what the program gives by "
-                  "itself, \"seed\": null",
+      fmt::format("set \"seed\": {} in the configuration; or set \"seed\": null and accept again",
                   core::printable(seed)));
 }
 
@@ -638,8 +638,9 @@ void remove_pending(const std::filesystem::path& directory, const std::string& g
     std::error_code error;
     std::filesystem::remove(file, error);
     if (!error) continue;
-    throw core::io_error("cannot remove " + core::printable(file.string()) + ": " + error.message(),
-                         "it is of an earlier gate, and `gate accept` would take it");
+    throw core::io_error(
+        "cannot remove " + core::printable(file.string()) + ": " + error.message(),
+        "it is from an earlier run of the gate, and `gate accept` would accept it");
   }
 }
 
@@ -669,7 +670,7 @@ std::string baseline_status(const GatePlace& place) {
   for (const std::filesystem::path& file : files) {
     const std::string name = core::printable(from_here(file).string());
     if (std::ranges::find(orphans, file) != orphans.end()) {
-      text += name + ": orphan, no configuration is called that\n";
+      text += name + ": no configuration has this name\n";
       continue;
     }
     try {
@@ -681,7 +682,7 @@ std::string baseline_status(const GatePlace& place) {
                           core::printable(baseline.policy),
                           age_text(file));
       if (baselines::holds_values(baseline)) {
-        text += fmt::format("{}: holds values of variables or arguments: accept anew\n", name);
+        text += fmt::format("{}: holds values of variables or arguments: accept again\n", name);
       }
     } catch (const core::Error& problem) {
       text += fmt::format("{}: {}\n", name, problem.what());

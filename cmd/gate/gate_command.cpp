@@ -28,7 +28,7 @@ namespace repro_check::cmd {
 namespace {
 
 constexpr const char* kAgainstWhat =
-    "give the directory that `repro-check run` or `gate` wrote, with a dump a run";
+    "give the directory that `repro-check run` or `gate` wrote, with one dump per run";
 
 /// Dumps below a directory: `baseline` first, the others by name.
 std::vector<std::filesystem::path> dumps_below(const std::filesystem::path& directory) {
@@ -108,8 +108,7 @@ class GateCommand final : public Command {
       return core::ExitCode::kReproducible;
     }
     if (against_ && repeat_) {
-      throw usage_error("-n means nothing with --against",
-                        "the dumps are there already: leave -n out");
+      throw usage_error("-n means nothing with --against", "the dumps exist already: leave -n out");
     }
     std::optional<configs::Config> config;
     if (config_.given()) config = against_ ? config_.load() : config_.load(out_, repeat_);
@@ -242,7 +241,7 @@ class GateCommand final : public Command {
     if (name_ && !configs::is_gate_name(*name_)) {
       throw usage_error(
           "--name " + *name_ + ": expected letters, digits, dots, dashes and underscores",
-          "it is part of the names of files");
+          "file names contain it");
     }
     if (name_) spec.name = *name_;
     const bool is_file = config_.given() && config_.file() != "-";
@@ -266,8 +265,8 @@ class GateCommand final : public Command {
     if (!config_.given())
       throw usage_error("-c is required", "it names the gate and its baselines");
     if (is_ci() && !yes_in_ci_) {
-      throw usage_error("this is a CI job: a person should accept, and commit",
-                        "add --yes-in-ci where a job is meant to do it");
+      throw usage_error("this is a CI job: a person should accept and commit",
+                        "add --yes-in-ci if the job is meant to do it");
     }
     const configs::Config config = config_.load(out_);
     const GatePlace where = place(config);
@@ -288,7 +287,7 @@ class GateCommand final : public Command {
       if (std::filesystem::exists(file, ignored)) continue;
       throw usage_error(from_here(file).string() + ": no such file",
                         "was it accepted already? `repro-check gate status -c " + config_.file() +
-                            "` lists what is");
+                            "` lists the baselines");
     }
     write_stdout(accept_pending(where, files));
     return core::ExitCode::kReproducible;

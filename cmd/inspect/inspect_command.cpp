@@ -85,12 +85,14 @@ class InspectCommand final : public Command {
     static_cast<void>(selection());
     reject_if(modules_ && (is_list() || op_ || verify_),
               "--modules is about the whole dump",
-              "give it alone");
+              "use it without other options");
     reject_if(list_ && generators_, "--generators is a list of its own", "leave out --list");
     reject_if(is_list() && op_,
               "--op shows one operator, --list and its filters many",
               "leave one of them out");
-    reject_if(verify_ && (is_list() || op_), "--verify is about the whole dump", "give it alone");
+    reject_if(verify_ && (is_list() || op_),
+              "--verify is about the whole dump",
+              "use it without other options");
     reject_if(tensor_ && !op_, "--tensor needs --op", "for example --op 41 --tensor out:0");
     reject_if(!tensor_ && (stats_ || values_ || slice_ || bits_ || against_),
               "--stats, --values, --slice, --bits and --against need --tensor",

@@ -673,7 +673,7 @@ Dtype export_dtype(const std::string& name) {
     if (core::is_conversion_target(row.dtype)) names.emplace_back(row.name);
   }
   throw core::usage_error(
-      "--as " + name + ": no values are converted to that",
+      "--as " + name + ": values cannot be converted to that",
       near_hint(name, names, "a floating dtype: float16, bfloat16, float32, float64 or float8_*"));
 }
 

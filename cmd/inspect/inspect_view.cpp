@@ -56,7 +56,7 @@ constexpr std::array kSummary{
     ViewLine{"trace",
              "{calls:operator}, {trace/tensors:tensor}; level {trace/level}, depth {trace/depth}"},
     ViewLine{"compiled",
-             "{:operator} inside of compiled regions, where nobody sees those that were fused",
+             "{:operator} inside compiled regions, not recorded because a compiler fused them",
              "fused"},
     ViewLine{"partial",
              "{reason}; {unfinished:operator} unfinished, {lost_contents:content} lost",

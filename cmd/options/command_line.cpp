@@ -117,10 +117,16 @@ struct ValueOf<std::optional<T>> {
 };
 
 /// Verbs of other tools, and what they are called here.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kGuessed{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 11> kGuessed{
     {{"compare", "diff"},
      {"show", "inspect"},
+     {"list", "inspect"},
+     {"ls", "inspect"},
+     {"info", "env"},
      {"check", "run"},
+     {"test", "run"},
+     {"audit", "run"},
+     {"explain", "run --explain"},
      {"trace", "exec"},
      {"version", "--version"}}};
 
@@ -405,7 +411,7 @@ Options& Options::chosen() {
 
 std::string Options::behind_dashes(const std::string& more) const {
   return fmt::format(
-      "a program and all that it takes stand behind --: {} -- python train.py{}", words(), more);
+      "write the program and its arguments after --: {} -- python train.py{}", words(), more);
 }
 
 void Options::refuse_option(const std::string& word) const {
@@ -427,7 +433,7 @@ void Options::refuse_option(const std::string& word) const {
   // Only before the verb it is unknown.
   if (contains(known, name)) {
     throw core::usage_error(fmt::format("{} stands before the command", name),
-                            fmt::format("write it behind: {} {}", words(), word));
+                            fmt::format("write it after the command: {} {}", words(), word));
   }
   if (!hint.empty()) hint = "did you mean " + hint + "?";
   // Of one letter any other is near.

@@ -61,8 +61,8 @@ bool is_model(const std::filesystem::path& file) {
   }
   if (ending == ".py") {
     throw core::usage_error(
-        file.string() + ": a Python program, and no configuration",
-        fmt::format("record it with repro-check exec -o DUMP -- python {0}, or write a "
+        file.string() + ": a Python program, not a configuration",
+        fmt::format("run and compare it with repro-check run -- python {0}, or write a "
                     "configuration: repro-check init --program -o config.json -- python {0}",
                     shell_quote(file.string())));
   }
@@ -75,7 +75,7 @@ bool is_model(const std::filesystem::path& file) {
 std::string from_stdin() {
   std::string text = read_text(std::cin, "stdin");
   if (!text.empty()) return text;
-  throw core::usage_error("no configuration came on stdin");
+  throw core::usage_error("stdin is empty: expected a configuration");
 }
 
 /// Calls that are given take the place of inputs that are guesses.
@@ -116,7 +116,7 @@ configs::Config config_of_model(const std::string& model, const Overrides& overr
   }
   throw core::usage_error(open.substr(1),
                           (mend.empty() ? "" : "give it with" + mend + ", or ") +
-                              std::string("look at the configuration of: repro-check init ") +
+                              std::string("write a configuration first: repro-check init ") +
                               shell_quote(model) + " -o config.json");
 }
 
@@ -133,7 +133,7 @@ configs::Config config_of_program(const std::vector<std::string>& command,
     text = document.dump();
   } catch (const nlohmann::json::exception&) {
     throw core::usage_error("the command is not valid UTF-8",
-                            "record it with repro-check exec, which takes any words");
+                            "record it with repro-check exec, which accepts any bytes");
   }
   return configs::parse_config(
       text, "command line", std::filesystem::current_path(), overrides, program_seed);
@@ -250,8 +250,8 @@ void say_kept_seed(const configs::Config& config) {
   const auto is_kept = [](const configs::RunSpec& run) { return run.program && run.seed; };
   if (config.names_seed || !std::ranges::any_of(config.runs, is_kept)) return;
   log_info(
-      "programs are seeded with 0, so that nothing differs but what is compared; another seed: "
-      "--seed N, none: --set /seed=null");
+      "programs are seeded with 0, so that only the settings differ; another seed: --seed N, none: "
+      "--set /seed=null");
 }
 
 }  // namespace repro_check::cmd

@@ -43,8 +43,8 @@ fs::path own_file() {
 void require_ours(const std::string& why) {
   if (why.empty()) return;
   throw core::usage_error(why + ", so it is not loaded",
-                          "install repro-check again, or make what is there yours or root's, and "
-                          "writable by nobody else");
+                          "install repro-check again, or make it owned by you or root and "
+                          "not writable by others");
 }
 
 /// Of this command alone: probes and recorders are built there if others can write to the cache.
@@ -98,8 +98,8 @@ std::string answer_of(const RecorderCall& call) {
   }
 }
 
-/// Asks kit.py of the hooks for what fits the PyTorch of an interpreter; what has to be built is, as
-/// a line on stderr says.
+/// Asks kit.py of the hooks for what fits the PyTorch of an interpreter; what has to be built is,
+/// as a line on stderr says.
 /// @param folder    find_libexec()
 /// @param asked     the interpreter, and the environment it is started in
 /// @param product   `probe`, `recorder`, or `kept`: the recorder if it was built before
@@ -295,9 +295,8 @@ std::optional<fs::path> find_probe(const fs::path& folder, const ProcessPlan& pr
   }
   fs::path probe = ask_interpreter(folder, program, "python3", libtorch);
   if (!probe.empty()) return probe;
-  throw core::usage_error(
-      "python3, which has to be in the program's PATH, gave no probe for " + libtorch.string(),
-      "see what it said above");
+  throw core::usage_error("python3 in the program's PATH built no probe for " + libtorch.string(),
+                          "see its messages above");
 }
 
 }  // namespace
@@ -316,10 +315,10 @@ std::optional<fs::path> find_documentation() {
 fs::path require_libexec() {
   if (auto found = find_libexec()) return *found;
   throw core::usage_error(
-      "what is loaded into programs is not there, so none can be recorded (looked in " +
+      "the Python part of the recorder is missing, so no program can be recorded (looked in " +
           listed(libexec_places()) + ")",
-      "install repro-check whole, or point REPRO_CHECK_LIBEXEC at the folder that "
-      "holds python/sitecustomize.py");
+      "install repro-check completely, or set REPRO_CHECK_LIBEXEC to the folder that holds "
+      "python/sitecustomize.py");
 }
 
 std::optional<fs::path> find_recorder() {
@@ -344,14 +343,14 @@ fs::path require_recorder(const std::optional<fs::path>& named) {
   if (!built) built = recorder_of_the_kit("recorder");
   if (built) return *built;
   const std::string asked =
-      is_set(kVariable) ? "" : ", and no PyTorch to build one for: asked " + listed(interpreters());
+      is_set(kVariable) ? "" : ", and no PyTorch to build one for: tried " + listed(interpreters());
   throw core::usage_error(
       "there is no recorder, so nothing can be recorded (looked for " + listed(recorder_places()) +
           ")" + asked,
       "install PyTorch beside repro-check, or activate an environment that has it, or "
       "install the package repro-check-recorder, or build with "
-      "-DREPRO_CHECK_WITH_TORCH=ON, or point REPRO_CHECK_RECORDER at a "
-      "repro-check-recorder; diff, exec, inspect and validate work without");
+      "-DREPRO_CHECK_WITH_TORCH=ON, or set REPRO_CHECK_RECORDER to a repro-check-recorder; diff, "
+      "exec, inspect and validate need none");
 }
 
 void remove_private_build_folder() { private_folder().reset(); }

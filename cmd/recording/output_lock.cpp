@@ -188,11 +188,10 @@ void note_own_moved(const fs::path& from, const fs::path& to) {
 void expect_own(const core::DumpSource& opened, const fs::path& place) {
   const auto found = noted().find(whole_name(place));
   if (found == noted().end() || found->second == opened.manifest().digest) return;
-  throw core::run_failed(core::printable(place.string()) +
-                             ": is not the recording that this command made: another command has "
-                             "recorded there meanwhile",
-                         "give each command a directory of its own (--out), or start one after the "
-                         "other");
+  throw core::run_failed(
+      core::printable(place.string()) + ": another command recorded there in the meantime",
+      "give each command a directory of its own (--out), or start one after the "
+      "other");
 }
 
 std::unique_ptr<core::DumpSource> open_own(const fs::path& place,

@@ -44,9 +44,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kNothingRecorded =
-    "nothing was recorded: no Python below the program imported PyTorch, and the program is not "
-    "linked to LibTorch. Python started with -I, -E or -S, a frozen or static program, one in C++ "
-    "behind a shell, and a program that clears its environment are not reached";
+    "nothing was recorded: no Python process of the program imported PyTorch, and the program is "
+    "not linked to LibTorch. Not recorded are: Python started with -I, -E or -S, a frozen or "
+    "static program, a C++ program that a shell starts, and a program that clears its environment";
 
 Json texts(const std::vector<std::string>& list) {
   Json array = Json::array();
@@ -210,7 +210,7 @@ std::vector<const AttachedProcess*> last_attempt(const std::vector<AttachedProce
   };
   const auto last = std::ranges::max_element(attempts, is_before);
   if (attempts.size() > 1) {
-    log_warning(fmt::format("the ranks were started {} times: kept are those of restart {}",
+    log_warning(fmt::format("the ranks were started {} times: restart {} was recorded",
                             attempts.size(),
                             last->first.first));
   }
@@ -374,6 +374,14 @@ void hide_secrets(std::vector<AttachedProcess>& processes) {
   }
 }
 
+/// What helps where the program cannot be started.
+std::string start_hint(const std::string& program) {
+  if (program.ends_with(".py"))
+    return "name the interpreter too: -- python " + shell_quote(program);
+  return "write the program and its arguments as in a shell; a configuration starts them in "
+         "/program/cwd";
+}
+
 /// How the program is started, without what leads it to us.
 /// @throws core::Error as store::require_place(): before anything is made or started
 ProcessPlan plan_of(const configs::RecordRequest& request) {
@@ -384,7 +392,7 @@ ProcessPlan plan_of(const configs::RecordRequest& request) {
           {command.begin() + 1, command.end()},
           configs::pinned_environment(request.run),
           request.run.program->cwd,
-          "give /program/command as the shell has it, and /program/cwd"};
+          start_hint(command.front())};
 }
 
 }  // namespace
@@ -399,8 +407,9 @@ ProgramRecording::ProgramRecording(const configs::RecordRequest& request)
     control_.emplace(fs::path(core::temporary_directory()) / "repro-check-");
     const std::string why = core::refusal(control_->path());
     if (!why.empty()) {
-      throw core::usage_error(why + ": it could change what is loaded into the program",
-                              "point TMPDIR at a folder that you alone can write to");
+      throw core::usage_error(
+          why + ": others could change the code that is loaded into the program",
+          "set TMPDIR to a folder that only you can write to");
     }
   }
   write_plan();
@@ -453,7 +462,8 @@ bool ProgramRecording::find(pid_t program, core::ProgramEnd end) {
       log_warning(fmt::format("process {}: {}", process.process, process.failure));
     }
     for (const std::string& note : process.notes) {
-      log_warning(fmt::format("process {}: not all of it was seen: {}", process.process, note));
+      log_warning(
+          fmt::format("process {}: not everything was recorded: {}", process.process, note));
     }
     if (!process.recorded) continue;
     ++recorded;
@@ -510,9 +520,8 @@ void ProgramRecording::throw_nothing_recorded() const {
   }
   if (processes_.empty()) throw core::not_comparable(kNothingRecorded);
   throw core::not_comparable(
-      "nothing was recorded: the program imported PyTorch, and ran none of the operators that were "
-      "asked for",
-      "look at what selects them: phases, modules, steps, include and exclude");
+      "nothing was recorded: the program imported PyTorch, but ran no operator that was selected",
+      "check the selection: phases, modules, steps, include and exclude");
 }
 
 std::vector<ProcessGroup> ProgramRecording::groups() const {
@@ -534,10 +543,9 @@ std::vector<MadeOfProgram> ProgramRecording::make_dumps() {
     return made;
   } catch (const core::Error& error) {
     const fs::path& kept = ranks_.empty() ? chosen_->journal : journals_.path();
-    throw core::Error(
-        error.kind(),
-        error.what(),
-        "what was recorded is still there: repro-check recover " + kept.string() + " -o DIR");
+    throw core::Error(error.kind(),
+                      error.what(),
+                      "the recording is kept: repro-check recover " + kept.string() + " -o DIR");
   }
 }
 
@@ -560,7 +568,7 @@ void ProgramRecording::keep_unfinished() noexcept {
   if (chosen_ == nullptr) return;
   try {
     if (ranks_.size() > 1) {
-      log_warning("what was recorded of all ranks is left: repro-check recover " +
+      log_warning("the recordings of all ranks are kept: repro-check recover " +
                   journals_.path().string() + " -o DIR");
       return;
     }
@@ -570,7 +578,7 @@ void ProgramRecording::keep_unfinished() noexcept {
     fs::rename(chosen_->journal, place);
     journals_.keep(false);
   } catch (const std::exception& error) {
-    log_warning("what was recorded is left in " + chosen_->journal.string() + ": " + error.what());
+    log_warning("the recording is kept in " + chosen_->journal.string() + ": " + error.what());
   }
 }
 

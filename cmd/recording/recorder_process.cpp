@@ -303,7 +303,7 @@ void judge_timeout(std::chrono::seconds timeout, RecorderOutcome& outcome) {
   if (!outcome.totals) outcome.signal = signal_name(SIGKILL);
   outcome.failure = RecorderFailure{
       core::ErrorKind::kRunFailed,
-      killed_after(timeout) + "," + (outcome.totals ? " when the recording was complete" : ""),
+      killed_after(timeout) + "," + (outcome.totals ? " after the recording was complete" : ""),
       "raise --timeout if the run is slow; if it hangs, \"dump\": {\"depth\": \"all\"} "
       "shows the kernel inside"};
   outcome.totals.reset();
@@ -349,7 +349,7 @@ core::Error complaint(const RecorderCall& call, int status, std::string text) {
   if (text.empty()) {
     return {kind_of_exit(status),
             call.program.string() + " failed and gave no reason",
-            "see whether it is a repro-check-recorder: it answers to `version`"};
+            "check that it is a repro-check-recorder: its argument `version` prints its version"};
   }
   const std::size_t last = text.rfind("\n  ");
   if (last == std::string::npos || text.find('\n', last + 1) != std::string::npos) {
@@ -479,7 +479,7 @@ std::string ask_recorder(const RecorderCall& call, const std::string& about) {
   if (complaints.file.get() < 0) {
     throw core::io_error("cannot make a temporary file in " + core::temporary_directory() + ": " +
                              std::strerror(errno),
-                         "point TMPDIR at a directory that can be written");
+                         "set TMPDIR to a directory that can be written");
   }
   complaints.name = {};
   std::string answer;

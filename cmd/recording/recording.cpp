@@ -97,7 +97,7 @@ std::optional<Unfinished> reached(const RecordingJob& job, const JournalTimes& b
     try {
       return Unfinished{places[i], journal::summarise(places[i] / store::kJournalName)};
     } catch (const core::Error& error) {
-      log_warning("what the failed run reached cannot be read: " + std::string(error.what()));
+      log_warning("the dump of the failed run cannot be read: " + std::string(error.what()));
     }
   }
   return std::nullopt;
@@ -141,9 +141,10 @@ void take_ownership(const RecordingJob& job, RecorderOutcome& outcome) {
   if (!outcome.totals) return;
   if (outcome.totals->dump) return note_own(job.dump, *outcome.totals->dump);
   outcome.totals.reset();
-  outcome.failure = RecorderFailure{core::ErrorKind::kRunFailed,
-                                    "the recorder did not say which dump it made",
-                                    "use a repro-check-recorder of the version of repro-check"};
+  outcome.failure =
+      RecorderFailure{core::ErrorKind::kRunFailed,
+                      "the recorder did not name its dump",
+                      "use a repro-check-recorder of the same version as repro-check"};
 }
 
 RecorderOutcome record_model(const configs::RecordRequest& asked,
@@ -199,7 +200,7 @@ void require_free(const RecordingJob& job) {
   std::error_code error;
   if (store::has_pack_name(job.dump) && !std::filesystem::is_directory(job.dump, error)) {
     throw core::usage_error(
-        job.dump.string() + " is a packed dump by its name, and a recording makes a " + "directory",
+        job.dump.string() + " is the name of a packed dump, and a recording is a " + "directory",
         std::string("leave ") + store::kPackSuffix +
             " out; `repro-check pack` packs it afterwards");
   }

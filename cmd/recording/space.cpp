@@ -236,7 +236,7 @@ class Measurement : core::Pinned {
     try {
       discard_with_log(job_.dump);
     } catch (const std::exception& error) {
-      log_debug(std::string("a measurement is left: ") + error.what());
+      log_debug(std::string("a measurement was not removed: ") + error.what());
     }
   }
 
@@ -251,7 +251,7 @@ std::optional<SpaceEstimate> measure(const RecordingJob& job,
                                      Progress& progress) {
   log_info(
       fmt::format("{}: {} are free, which may be too little: recording digests first, to measure "
-                  "what the tensors take",
+                  "the space for tensors",
                   job.dump.string(),
                   format_bytes(free)));
   const Measurement measurement(job);

@@ -36,7 +36,7 @@ constexpr ReplayVerdict kRepeats{"repeats",
 constexpr ReplayVerdict kRepeatsUnrecorded{
     "repeats_unrecorded",
     "REPEATS, NOT COMPARED",
-    "repeats at every setting, {0} gave one result; the record does not say what came out",
+    "repeats at every setting, {0} gave one result; the record has no result",
     core::ExitCode::kNotComparable};
 constexpr ReplayVerdict kNotReproduced{
     "not_reproduced",

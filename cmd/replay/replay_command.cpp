@@ -43,7 +43,7 @@ std::string setting_name(const ReplaySetting& setting) {
 }
 
 const char* recorded_text(const replay::Result& result) {
-  if (!result.as_recorded) return "the record does not say what came out";
+  if (!result.as_recorded) return "the record has no result";
   return *result.as_recorded ? "as recorded" : "not as recorded";
 }
 

@@ -30,10 +30,11 @@ std::string read_existing(const std::string& file) {
   std::error_code ignored;
   if (fs::is_regular_file(file, ignored)) return read_text_file(file);
   const fs::path inside = fs::path(file) / "report.json";
-  throw usage_error(core::printable(file) + ": is no file, and report takes a JSON report",
-                    fs::is_regular_file(inside, ignored)
-                        ? "did you mean " + core::printable(inside.string()) + "?"
-                        : "write one with --report json=report.json: run, gate and diff take that");
+  throw usage_error(
+      core::printable(file) + ": is not a file; report takes a JSON report",
+      fs::is_regular_file(inside, ignored)
+          ? "did you mean " + core::printable(inside.string()) + "?"
+          : "write one with --report json=report.json, an option of run, gate and diff");
 }
 
 /// Why a JSON report is not enough for a format; empty where it is.

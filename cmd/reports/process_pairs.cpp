@@ -71,7 +71,7 @@ ProcessPairs pair_processes(const std::vector<ChildProcess>& baseline,
   for (std::size_t side = 0; side < left.size(); ++side) {
     for (const ChildProcess* process : left[side]) {
       found.reasons.push_back(
-          fmt::format("a process of the {} has no counterpart ({} operators): {}",
+          fmt::format("a process of the {} is in one run only ({} operators): {}",
                       kSides[side],
                       process->operators,
                       shown_process(*process)));

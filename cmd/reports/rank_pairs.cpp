@@ -83,8 +83,7 @@ std::vector<RankPair> rank_pairs(const fs::path& baseline,
   if (baselines.empty() != candidates.empty()) {
     const fs::path& of_ranks = baselines.empty() ? candidate : baseline;
     throw core::usage_error(
-        fmt::format("{}: holds a dump a rank, and the other is no such directory",
-                    of_ranks.string()),
+        fmt::format("{}: holds one dump per rank, and the other does not", of_ranks.string()),
         fmt::format("compare one of its ranks: {}",
                     (baselines.empty() ? candidates : baselines).front().path.string()));
   }
@@ -126,7 +125,7 @@ Report missing_rank(const RankPair& pair) {
   }
   report.reasons = {fmt::format(
       "rank {} is missing: there is no {}", pair.rank, fmt::join(missing, ", and no "))};
-  report.mend = "record again with all ranks, or compare those that are there: --ranks";
+  report.mend = "record again with all ranks, or compare the existing ones: --ranks";
   return report;
 }
 
@@ -224,11 +223,12 @@ std::vector<Report> reports_of(std::span<const RankSlice> slices) {
         if (pair.report.coverage.compared > 0) {
           const Json& mine = report.at("verdict").at("policy");
           if (policy.value_or(mine) != mine) {
-            throw core::usage_error(fmt::format("{} was judged by the policy {}, and others by {}",
-                                                slice.file,
-                                                mine.dump(),
-                                                policy->dump()),
-                                    "give every slice the same options");
+            throw core::usage_error(
+                fmt::format("{} was compared with the policy {}, and others with {}",
+                            slice.file,
+                            mine.dump(),
+                            policy->dump()),
+                "give every slice the same options");
           }
           policy = mine;
         }

@@ -73,11 +73,11 @@ std::vector<RankSlice> slices_in(const std::string& file) {
     if (end == std::string::npos) refuse("it is cut short");
     const std::string_view before = std::string_view(text).substr(begin, at - begin);
     Json line = Json::parse(std::string_view(text).substr(at, end - at), nullptr, false);
-    if (!line.is_object()) refuse("it is no JSON");
+    if (!line.is_object()) refuse("it is not JSON");
     ++number;
     if (!is_open) {
       begin = at;
-      if (line.value("format", "") != kFormat) refuse("it is no slice of ranks");
+      if (line.value("format", "") != kFormat) refuse("it is not a slice of ranks");
       if (line.value("version", "") != kVersion) refuse("another version of repro-check wrote it");
       slices.emplace_back().file = file;
       try {
@@ -89,7 +89,7 @@ std::vector<RankSlice> slices_in(const std::string& file) {
       slices.back().lines.push_back(std::move(line));
       continue;
     } else if (line.value("digest", "") != core::to_hex(digest_of(before))) {
-      refuse("its lines are not those that were written");
+      refuse("its lines were changed");
     }
     is_open = !is_open;
   }
@@ -122,14 +122,14 @@ void require_all_ranks(const std::vector<RankSlice>& slices) {
                       fmt::format("no file holds the ranks {} of {}",
                                   range_text({first, end}),
                                   fmt::join(slices.front().dumps, " and ")),
-                      "a part of the ranks proves nothing about all of them: give its file too");
+                      "the verdict needs all ranks: give the missing file too");
   };
   std::uint32_t end = 0;
   const RankSlice* before = nullptr;
   for (const RankSlice& slice : slices) {
     if (before != nullptr && slice.ranks.first < end) {
       throw core::usage_error(
-          fmt::format("rank {} is in both {} and {}", slice.ranks.first, before->file, slice.file),
+          fmt::format("rank {} is in {} and in {}", slice.ranks.first, before->file, slice.file),
           "give each slice of the ranks once");
     }
     if (slice.ranks.first > end) missing(end, slice.ranks.first);

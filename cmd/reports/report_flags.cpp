@@ -34,7 +34,7 @@ constexpr std::size_t kLinePiece = std::size_t{1} << 18U;
 
 [[noreturn]] void fail(const std::string& what) {
   throw core::io_error(what + ": " + std::strerror(errno),
-                       "point TMPDIR at a directory with room for the lines of every operator");
+                       "set TMPDIR to a directory with room for the lines of every operator");
 }
 
 [[noreturn]] void reject(std::string_view word, const std::string& why, const std::string& hint) {
@@ -53,7 +53,7 @@ const ReportFormat& format_of(std::string_view word, std::string_view name) {
   if (const ReportFormat* format = find_format(name)) return *format;
   const std::string meant = format_meant_by(name);
   reject(word,
-         fmt::format("\"{}\" is none of {}",
+         fmt::format("\"{}\" is not one of {}",
                      name,
                      joined(report_formats(), ", ", [](const auto& known) { return known.name; })),
          meant.empty() ? "" : "did you mean " + meant + "?");
@@ -90,7 +90,7 @@ void check_stdout(const std::vector<ReportDestination>& destinations) {
 ReportDestination parse_destination(std::string_view word) {
   const std::size_t equals = word.find('=');
   if (equals == std::string_view::npos || equals + 1 == word.size()) {
-    reject(word, "a format and a destination were expected", without_destination(word));
+    reject(word, "expected FORMAT=DEST", without_destination(word));
   }
   ReportDestination out;
   out.format = &format_of(word, word.substr(0, equals));
@@ -99,11 +99,11 @@ ReportDestination parse_destination(std::string_view word) {
   if (target.starts_with('+')) {
     out.append = true;
     target.remove_prefix(1);
-    if (target.empty() || target == "-") reject(word, "+ stands before the name of a file", "");
+    if (target.empty() || target == "-") reject(word, "+ comes before the name of a file", "");
     if (!out.format->appendable) {
       reject(word,
-             fmt::format("a second {} document in a file makes it unreadable", out.format->name),
-             "leave out the +, the file is replaced");
+             fmt::format("a file cannot hold two {} documents", out.format->name),
+             "leave out the + to replace the file");
     }
   }
   out.file = target;
@@ -223,7 +223,7 @@ void require_report_place(const std::filesystem::path& file, bool append) {
   if (append || !std::filesystem::is_regular_file(file, ignored)) return;
   const std::string head = head_of(file);
   if (head.empty() || is_report(head)) return;
-  throw usage_error(file.string() + " exists already, and is no report of repro-check",
+  throw usage_error(file.string() + " exists already, and is not a report of repro-check",
                     "remove it first, or name another file: only reports are replaced");
 }
 
@@ -233,8 +233,9 @@ void remove_reports(const std::filesystem::path& directory) {
     std::error_code error;
     if (!std::filesystem::is_regular_file(file, error) || !is_report(head_of(file))) continue;
     if (std::filesystem::remove(file, error); !error) continue;
-    throw core::io_error("cannot remove " + file.string() + ": " + error.message(),
-                         "it is of an earlier run, and would be taken for the report of this one");
+    throw core::io_error(
+        "cannot remove " + file.string() + ": " + error.message(),
+        "it is from an earlier run, and would be mistaken for the report of this one");
   }
 }
 
@@ -304,8 +305,8 @@ void ReportFlags::require_formats(std::span<const std::string_view> known,
   if (format_) asked.emplace_back(*format_);
   for (const std::string_view format : asked) {
     if (std::ranges::find(known, format) != known.end()) continue;
-    throw usage_error(fmt::format("{}: {} has no such form", format, what),
-                      fmt::format("it can be {}", fmt::join(known, ", ")));
+    throw usage_error(fmt::format("{}: {} cannot be written in this format", format, what),
+                      fmt::format("possible formats: {}", fmt::join(known, ", ")));
   }
 }
 

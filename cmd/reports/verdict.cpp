@@ -67,7 +67,7 @@ void expect_whole(const core::DumpSource& dump) {
   throw core::incomplete_dump(
       fmt::format(
           "{}: a partial recording: {}", dump.location(), dump.manifest().trace.partial->reason),
-      "add --partial to compare as far as it goes, or record the run again");
+      "add --partial to compare the recorded part, or record the run again");
 }
 
 std::unique_ptr<core::DumpSource> open_either(const std::filesystem::path& path,
@@ -219,7 +219,7 @@ Report judge_resumed(Report first,
                               opening);
     if (!other.resume) continue;
     other.warnings.push_back(
-        fmt::format("{} ({}) went on from the checkpoint: no other process was compared",
+        fmt::format("{} ({}) resumed from the checkpoint: no other process was compared",
                     pair.baseline,
                     pair.how));
     met.push_back(std::move(other));

@@ -18,7 +18,7 @@ using comparators::RunSummary;
 
 constexpr unsigned kCalls = 20;
 constexpr const char* kNoOrigin =
-    "no operator of both runs is an origin of what differs, so there is nothing to execute again";
+    "no operator that both runs have is an origin, so there is nothing to execute again";
 
 /// 0 where it was not recorded.
 int threads_of(const RunSummary& run) {

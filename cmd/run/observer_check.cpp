@@ -231,7 +231,7 @@ void add_observed(const ObserverCheck& check, bool is_program, Report& report) {
     return;
   }
   report.mend = fmt::format(
-      "recording can hide a race: record more runs (-n 29); or take away what may race: one "
+      "recording can hide a race: record more runs (-n 29), or remove possible races: one "
       "\"seed\", --set /determinism=error, {}",
       is_program ? "OMP_NUM_THREADS=1 in \"env\"" : "--set /threads=1");
 }
@@ -248,8 +248,8 @@ Report observer_report(const std::vector<RecordingJob>& jobs, const ObserverChec
                              finding.detail + reading_text(finding));
     if (finding.unwritten.empty()) {
       report.mend =
-          "this is a defect of the recorder, or a model that looks at how it is run: please report "
-          "it with the model";
+          "this is a defect of the recorder, or the model checks how it is run: please report it "
+          "with the model";
     }
   }
   for (const RecordingJob& job : jobs) {

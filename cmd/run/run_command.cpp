@@ -88,10 +88,8 @@ class RunCommand final : public Command {
  private:
   static void announce(std::size_t runs, bool digests_first) {
     const std::string again = digests_first ? fmt::format(", {} if it diverges", runs + 2) : "";
-    log_info(
-        fmt::format("your program will run {} times{}; files that it writes are written each time",
-                    runs,
-                    again));
+    log_info(fmt::format(
+        "your program will run {} times{}; each run writes its files again", runs, again));
   }
 
   [[nodiscard]] core::ExitCode finish(const GlobalOptions& globals,

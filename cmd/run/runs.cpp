@@ -148,9 +148,9 @@ void add_what_is_left(const Report* shown, Report& failed) {
   failed.policy = shown->policy;
   failed.differences = shown->differences;
   if (shown->status == Status::kPartial) {
-    failed.reasons.push_back("what the failed run left is " + shown->reasons.front());
+    failed.reasons.push_back("the dump of the failed run is " + shown->reasons.front());
   } else if (shown->runs.at(1).status == "partial" && shown->coverage.candidate_ops > 0) {
-    failed.reasons.push_back("what the failed run left was compared up to op " +
+    failed.reasons.push_back("the failed run was compared up to op " +
                              std::to_string(shown->coverage.candidate_ops - 1));
   }
 }
@@ -208,7 +208,7 @@ Round look_closer(Round digests,
     for (Report& report : digests.reports) report = comparators::settle(std::move(report));
     return digests;
   }
-  log_info("the runs diverged: recording them again with the values of " +
+  log_info("the runs diverged: recording them again with values of " +
            core::describe(missing.operators));
   keep_digests(jobs, digests.reports);
   ask_for_values(jobs, missing);
@@ -343,11 +343,11 @@ void tell_of_printing(const std::vector<RecordingJob>& jobs, const std::vector<R
     const RecordingJob& job = jobs[i + 1];
     if (reports[i].status != Status::kReproducible || !job.run.program) continue;
     if (const auto line = first_other_line(jobs.front().log(), job.log())) {
-      log_info(
-          fmt::format("what the programs print is not compared, and differs: line {} of {}, {}",
-                      *line,
-                      jobs.front().log().string(),
-                      job.log().string()));
+      log_info(fmt::format(
+          "the programs' printed output differs, and is not compared: line {} of {}, {}",
+          *line,
+          jobs.front().log().string(),
+          job.log().string()));
     }
   }
 }

@@ -130,7 +130,7 @@ std::vector<Built> remove_built() {
   for (const Built& built : look_around(built_cache())) {
     const core::FileDescriptor lock(::open((built.folder / "lock").c_str(), O_RDWR | O_CLOEXEC));
     if (is_being_built(lock)) {
-      log_warning("what is being built for PyTorch " + built.torch + " stays");
+      log_warning("the current build for PyTorch " + built.torch + " stays");
       continue;
     }
     std::error_code error;
@@ -182,8 +182,7 @@ std::vector<EnvironmentFact> facts_of_the_recorder(const std::filesystem::path& 
     }
     return facts;
   } catch (const nlohmann::json::exception& error) {
-    throw core::run_failed(recorder.string() +
-                           " gave an answer that makes no sense: " + error.what());
+    throw core::run_failed(recorder.string() + " gave an unexpected answer: " + error.what());
   }
 }
 
@@ -249,7 +248,7 @@ class EnvCommand final : public Command {
   core::ExitCode run(const GlobalOptions&) override {
     if (clean_) {
       if (config_.given() || run_name_) {
-        throw core::usage_error("--clean goes with nothing else");
+        throw core::usage_error("--clean takes no other option");
       }
       write_stdout(removed_text(remove_built()));
       return core::ExitCode::kReproducible;
@@ -265,7 +264,7 @@ class EnvCommand final : public Command {
       throw core::usage_error("--run needs a configuration", "add -c FILE");
     }
     const auto recorder = find_recorder();
-    if (!recorder) log_info("no recorder is there yet, so nothing is said of LibTorch");
+    if (!recorder) log_info("no recorder is installed yet, so LibTorch is not described");
     std::vector<EnvironmentFact> facts =
         recorder ? facts_of_the_recorder(*recorder) : facts_of_the_system();
     add_facts_of_the_cache(facts);

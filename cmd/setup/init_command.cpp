@@ -9,6 +9,7 @@
 #include "cmd/options/command_line.h"
 #include "cmd/options/starting_config.h"
 #include "cmd/render/json_form.h"
+#include "cmd/render/text.h"
 #include "cmd/terminal/logging.h"
 #include "cmd/terminal/output.h"
 #include "core/error.h"
@@ -41,6 +42,11 @@ class InitCommand final : public Command {
  private:
   [[nodiscard]] StartingConfig starting_config() const {
     if (is_program_) return {program_config(), {}};
+    if (words_.front().ends_with(".py")) {
+      throw core::usage_error(
+          words_.front() + ": a Python program, not a TorchScript model",
+          "repro-check init --program -- python " + shell_quote(words_.front()));
+    }
     if (words_.size() == 1) return ask_starting_config(words_.front(), model_path(), method_);
     throw core::usage_error("init takes one model",
                             "for a program: repro-check init --program -- COMMAND");

@@ -101,7 +101,7 @@ TemporaryFile::TemporaryFile(const std::string& prefix) {
   const core::FileDescriptor made(::mkostemp(pattern.data(), O_CLOEXEC));
   if (made.get() < 0) {
     throw core::io_error("cannot make a temporary file in " + directory + ": " + reason(),
-                         "point TMPDIR at a directory that can be written");
+                         "set TMPDIR to a directory that can be written");
   }
   guard_.emplace(pattern);
   path_ = pattern;

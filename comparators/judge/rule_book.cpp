@@ -183,7 +183,7 @@ void report_unused_rules(const configs::CompareSpec& spec, Report& report) {
         fmt::format("rule {} ({}: {}) matched no output", i, rule.match, rule.policy);
     if (spec.strict_rules) {
       throw core::usage_error(
-          sentence, "mend its patterns, or the order: the first rule that matches is taken");
+          sentence, "correct its patterns, or the order: the first rule that matches applies");
     }
     report.warnings.push_back(sentence);
   }

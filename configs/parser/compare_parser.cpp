@@ -66,7 +66,7 @@ void read_parameters(const ObjectReader& object,
   object("atol", policy.atol);
   object("ulp", policy.ulp);
   if (kind == PolicyKind::kUlp) {
-    object.require("ulp", ": so many ULP two elements may be apart, such as 4");
+    object.require("ulp", ": the greatest accepted distance in ULP, such as 4");
   }
   object("share", policy.share);
   object("cosine", policy.cosine);
@@ -127,7 +127,7 @@ void read_rules(const Node& node, CompareSpec& compare) {
     rule.policy.flush_subnormals = compare.policy.flush_subnormals;
     const ObjectReader object(node.item(i));
     if (const auto match = object.find("match")) read(*match, rule.match);
-    object.require("policy", ": what the matched tensors have to keep to");
+    object.require("policy", ": the policy for the matched tensors");
     const auto policy = object.find("policy");
     if (!policy || read_policy(*policy, rule.policy) != PolicyKind::kUlp) continue;
     policy->refuse(R"(expected {"kind": "ulp", "ulp": 4} or another number, got "ulp")");
@@ -172,10 +172,10 @@ void check_strict_rules(const ObjectReader& object, const CompareSpec& compare) 
       return rule.match == MatchSpec{} || rule.match == match;
     };
     if (const auto found = std::ranges::find_if(earlier, hides); found != earlier.end()) {
-      problems.add(pointer,
-                   fmt::format("rule {} takes all that it could match; the first that matches is "
-                               "taken",
-                               found - earlier.begin()));
+      problems.add(
+          pointer,
+          fmt::format("rule {} matches everything that this rule matches; the first one applies",
+                      found - earlier.begin()));
     }
   }
 }
@@ -338,9 +338,9 @@ CompareSpec compare_of_flags(const std::map<std::string, std::string>& flags,
                                                   message));
   }
   if (lines.empty()) return spec;
-  throw core::usage_error(fmt::format("{}", fmt::join(lines, "\n")),
-                          "the flags are the keys of the section \"compare\", which "
-                          "docs/CONFIGURATION.md explains");
+  throw core::usage_error(
+      fmt::format("{}", fmt::join(lines, "\n")),
+      "docs/CONFIGURATION.md explains these options: they are the keys of the section \"compare\"");
 }
 
 }  // namespace repro_check::configs

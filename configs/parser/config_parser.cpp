@@ -253,8 +253,7 @@ class Builder {
     if (object_.has("repeat") && object_.has("runs")) {
       object_.refuse(
           "repeat",
-          "-n repeats one configuration, and \"runs\" lists several: leave out one of the two; "
-          "without \"runs\" the configuration itself is run as often");
+          "-n repeats one configuration, and \"runs\" lists several: leave out one of the two");
     }
   }
 
@@ -281,8 +280,7 @@ class Builder {
     entries_.back().run.program->command = resume;
     for (const char* key : {"repeat", "runs"}) {
       if (!object_.has(key)) continue;
-      object_.refuse(
-          key, "\"resume\" of the program says which two runs there are: leave out one of both");
+      object_.refuse(key, "\"resume\" of the program defines both runs: leave out one of the two");
     }
   }
 

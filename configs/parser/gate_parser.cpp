@@ -16,7 +16,7 @@ void read_baselines(const Node& node, BaselinesSpec& baselines) {
   std::string store;
   if (!object("store", store)) return;
   if (store.find("://") != std::string::npos) {
-    object.find("store")->say_expected("a path: fetch what a URL names before the gate");
+    object.find("store")->say_expected("a path, not a URL: download the file before the gate");
   } else if (store.find("{root}") == std::string::npos) {
     object.find("store")->say_expected("a path with {root} in it, the name of a dump");
   } else {
@@ -46,7 +46,7 @@ void read_expires(const ObjectReader& object, ExpectedSpec& expected) {
   const auto today = std::chrono::floor<std::chrono::days>(std::chrono::system_clock::now());
   if (*date - today > kLongestExpectation) {
     node.refuse(
-        fmt::format("is {} days ahead; at most {} are allowed, so that somebody looks again",
+        fmt::format("is {} days ahead; at most {} are allowed, so that the entry is reviewed",
                     (*date - today).count(),
                     kLongestExpectation.count()));
   }
@@ -73,7 +73,8 @@ ExpectedSpec read_expected(const Node& node) {
   object("phase", expected.phase);
   object("id", expected.id);
   if (!object.is_meant("operator") && !object.is_meant("module") && !object.is_meant("id")) {
-    node.refuse("says neither \"operator\" nor \"module\" nor \"id\": it would excuse all");
+    node.refuse(
+        "has neither \"operator\" nor \"module\" nor \"id\": it would accept every divergence");
   }
   object("platform", expected.platform);
   if (const auto limit = object.find("limit")) read(*limit, expected.limit);
@@ -82,7 +83,7 @@ ExpectedSpec read_expected(const Node& node) {
   object("owner", expected.owner);
   object("issue", expected.issue);
   object.require("reason", ": why it is expected");
-  object.require("owner", ": who answers for it");
+  object.require("owner", ": who is responsible for it");
   read_expires(object, expected);
   return expected;
 }
@@ -103,7 +104,7 @@ void read_gate_members(const ObjectReader& object, GateSpec& gate) {
   object("min_judged", gate.min_judged);
   if (!gate.expected.empty()) {
     object.require("min_judged",
-                   ": so many operators must be left to judge beside what is expected");
+                   ": the least number of operators to compare beside the expected divergences");
   }
 }
 

@@ -56,9 +56,9 @@ const Json* find_form(const Node& node) {
     if (node.json->contains(kind)) found.push_back(kind);
   }
   if (found.size() != 1) {
-    node.refuse(found.empty() ? fmt::format("expected one of {} in it, to say what the input is",
-                                            fmt::join(input_forms().kinds, ", "))
-                              : fmt::format("give only one of {}", fmt::join(found, ", ")));
+    node.refuse(found.empty()
+                    ? fmt::format("expected one of {} in it", fmt::join(input_forms().kinds, ", "))
+                    : fmt::format("give only one of {}", fmt::join(found, ", ")));
     return nullptr;
   }
   const Json& value = node.json->at(std::string(found.front()));

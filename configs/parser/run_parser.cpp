@@ -127,7 +127,7 @@ void read_program(const Node& node, RunSpec& run) {
 void refuse_of_models(const ObjectReader& object) {
   for (const std::string_view key : core::split(kOnlyOfModels, ' ')) {
     if (!object.has(key)) continue;
-    object.refuse(key, "is of a TorchScript model; a program sees to it itself");
+    object.refuse(key, "is for TorchScript models; a program does this itself");
   }
 }
 
@@ -227,8 +227,8 @@ void read_run_name(const ObjectReader& object, RunSpec& run) {
       (run.name.ends_with(".recording") || run.name.ends_with(".digest") ||
        run.name.ends_with(".observer") || run.name.ends_with(".log"))) {
     object.refuse("name",
-                  "names ending in .recording, .digest, .observer or .log are taken: they "
-                  "stand beside the dumps");
+                  "names that end in .recording, .digest, .observer or .log are reserved for files "
+                  "beside the dumps");
   }
 }
 
@@ -237,7 +237,7 @@ void read_run_name(const ObjectReader& object, RunSpec& run) {
 bool read(const Node& node, core::SliceRule& slice) {
   const ObjectReader object(node);
   visit_slice(object, slice);
-  object.require("elements", ": so many are stored of a tensor that is too large");
+  object.require("elements", ": how many elements are stored of a tensor that is too large");
   return object.is_object();
 }
 
@@ -289,12 +289,11 @@ bool check_run(const RunSpec& run, const std::string& pointer, Problems& problem
   const std::size_t before = problems.all().size();
   if (!run.seed && !run.program) {
     problems.add(child_pointer(pointer, "seed"),
-                 "null leaves the generators of a program alone; a model is always seeded");
+                 "null seeds nothing in a program; a model is always seeded");
   }
   if (!run.model.weights.empty() && !run.model.weights_from) {
-    problems.add(
-        child_pointer(pointer, "model"),
-        R"("weights" names what is taken from another file, and "weights_from" is missing)");
+    problems.add(child_pointer(pointer, "model"),
+                 R"("weights" names tensors of another file, and "weights_from" is missing)");
   }
   // The recorder sets `threads` and then checks that the variables agree: better told beforehand.
   for (const char* variable : {"OMP_NUM_THREADS", "MKL_NUM_THREADS"}) {

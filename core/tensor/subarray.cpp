@@ -32,9 +32,9 @@ class Parser {
 
   [[nodiscard]] Subscript parse() const {
     std::string_view rest = trimmed(text_);
-    if (rest.starts_with('[') != rest.ends_with(']')) refuse("a bracket has no other");
+    if (rest.starts_with('[') != rest.ends_with(']')) refuse("a bracket is not closed");
     if (rest.starts_with('[')) {
-      if (rest.size() < 2) refuse("a bracket has no other");
+      if (rest.size() < 2) refuse("a bracket is not closed");
       rest = trimmed(rest.substr(1, rest.size() - 2));
     }
     Subscript parts;
@@ -46,7 +46,7 @@ class Parser {
     }
     const auto ellipses = std::ranges::count(
         parts, SubscriptPart::Kind::kEllipsis, [](const auto& part) { return part.kind; });
-    if (ellipses > 1) refuse("`...` may stand there once");
+    if (ellipses > 1) refuse("`...` may occur once");
     return parts;
   }
 

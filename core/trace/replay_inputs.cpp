@@ -49,12 +49,11 @@ void require_values(const DumpSource& dump, const OpRecord& op, const TensorReco
   const bool no_values =
       tensor.state == ContentState::kNone || tensor.state == ContentState::kComposite;
   if (no_values || !is_plain(tensor)) {
-    cannot(argument + " is of a kind that has no values to make it again from",
-           "replay another operator");
+    cannot(argument + " is of a kind whose values are not recorded", "replay another operator");
   }
   if (tensor.state == ContentState::kUninitialised) {
     if (is_written(op, tensor)) return;
-    cannot(argument + " was memory nobody had written, so there is nothing to call it with",
+    cannot(argument + " was memory that was never written, so there is no input to call it with",
            "find the operator that should have written it");
   }
   if (tensor.state == ContentState::kHashed && dump.has_content(tensor.content_key())) return;
@@ -81,7 +80,7 @@ std::pair<std::int64_t, std::int64_t> reach(const TensorRecord& tensor) {
         __builtin_mul_overflow(tensor.shape[i] - 1, tensor.strides[i], &span) ||
         __builtin_add_overflow(span < 0 ? low : high, span, span < 0 ? &low : &high);
     if (overflows || high - low > kMaxElements) {
-      throw damaged_dump("strides of " + printable(tensor.slot) + " lead nowhere");
+      throw damaged_dump("strides of " + printable(tensor.slot) + " are out of range");
     }
   }
   return {low, high};
@@ -250,9 +249,9 @@ OpRecord require_replayable(const DumpSource& dump, std::uint64_t op) {
   OpRecord record = dump.op(op);
   if (!record.op) cannot(fmt::format("op {} was never finished: it has no record", op), "");
   if (is_returned(record)) {
-    cannot(fmt::format("op {} is what the model returned, and no operator to run", op),
-           "take the operator that made it: `repro-check inspect DUMP --op " + std::to_string(op) +
-               "` names it");
+    cannot(fmt::format("op {} is a result of the model, not an operator", op),
+           "replay the operator that made it: `repro-check inspect DUMP --op " +
+               std::to_string(op) + "` names it");
   }
   for (const TensorRecord& tensor : record.tensors) {
     if (is_input(tensor)) require_values(dump, record, tensor);

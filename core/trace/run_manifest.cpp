@@ -302,7 +302,7 @@ void check_version(const Node& root, const Json& json, const std::string& origin
     throw unknown_dump(
         fmt::format(
             "{}: not the manifest of a dump (\"format\" is not \"{}\")", origin, kDumpFormatName),
-        "give a directory that `repro-check record` or `repro-check run` has written");
+        "give a directory that `repro-check record`, `run` or `exec` wrote");
   }
   std::string version;
   root.field("version").read(version);

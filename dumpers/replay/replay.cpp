@@ -416,7 +416,7 @@ class Arguments {
             if (type->kind() == c10::TypeKind::GeneratorType && generator_.defined())
               return generator_;
             cannot("an argument is a " + data.type + ", of which a record only knows the type",
-                   "nothing to be done: replay another operator");
+                   "this cannot be replayed: choose another operator");
           } else if constexpr (std::is_same_v<T, core::ValueList>) {
             return list_of(data, type, meaning);
           } else {
@@ -482,7 +482,7 @@ class Arguments {
     const auto list = type->cast<c10::ListType>();
     if (!list) {
       cannot("an argument is a " + type->str() + ", which cannot be made again",
-             "nothing to be done: replay another operator");
+             "this cannot be replayed: choose another operator");
     }
     c10::impl::GenericList items(list->getElementType());
     for (const core::Value& item : data.items) {
@@ -660,9 +660,10 @@ class Call {
     for (const core::TensorRecord& tensor : record_.tensors) {
       if (tensor.role != core::TensorRole::kInput) continue;
       if (tensor.state != core::ContentState::kUninitialised) continue;
-      notes.push_back(fmt::format(
-          "argument {} was memory nobody had written: here it is filled with NaN, integers with 0",
-          tensor.slot));
+      notes.push_back(
+          fmt::format("argument {} was memory that was never written: here it is filled with NaN, "
+                      "integers with 0",
+                      tensor.slot));
     }
     return notes;
   }
@@ -773,10 +774,11 @@ Fingerprint fingerprint(const core::OpRecord& record) {
       continue;
     }
     if (tensor.state == ContentState::kUninitialised) {
-      cannot(fmt::format("op {} {}: output {} is memory nobody has written, which repeats by luck",
-                         record.index,
-                         record.op->full_name(),
-                         tensor.slot),
+      cannot(fmt::format(
+                 "op {} {}: output {} is memory that was never written, so its values mean nothing",
+                 record.index,
+                 record.op->full_name(),
+                 tensor.slot),
              "replay the operator that reads it");
     }
     // Of a quantised, sparse or nested tensor, what its parts do not say.
@@ -867,7 +869,7 @@ c10::Device device_for(const std::string& name) {
   } catch (const c10::Error&) {  // no name of one
   }
   throw core::usage_error(fmt::format("--device {}: the recorder has no such device", name),
-                          "`repro-check env` lists the devices there are");
+                          "`repro-check env` lists the devices");
 }
 
 class ThreadCount : core::Pinned {
@@ -927,7 +929,7 @@ Outcome replay(const core::DumpSource& dump, const Request& request) {
   if (nothing || !recorded->unknown.empty()) recorded.reset();
   Outcome outcome;
   outcome.notes = call.notes();
-  if (!recorded) outcome.notes.emplace_back("the record does not say what came out");
+  if (!recorded) outcome.notes.emplace_back("the record has no result");
 
   const ThreadCount put_back;
   std::vector<int> threads = request.threads;

@@ -279,7 +279,7 @@ struct DumpWriter::Impl {
                                        (place_.working / kJournalName).string(),
                                        counts.ops,
                                        folded.ops),
-                           "the disk or its memory returned other bytes; record the run again");
+                           "the disk or the memory changed bytes; record the run again");
     }
     if (packed) packed->finish();
     return index.finish(reader.tables());

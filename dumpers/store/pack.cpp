@@ -227,7 +227,7 @@ class PackWriter {
   std::uint64_t written_ = 0;
 };
 
-constexpr const char* kPackHint = "give a file that `repro-check pack` has made";
+constexpr const char* kPackHint = "give a file that `repro-check pack` wrote";
 
 std::string_view path_of(archive_entry* entry) {
   // In a locale that cannot spell a name, only one of the two is there.
@@ -312,7 +312,7 @@ class PackReader {
 
   [[noreturn]] void refuse_without(const Member& member) const {
     throw core::unknown_dump(
-        fmt::format("{}: is no packed dump: it holds no {}", name_, member.name()), kPackHint);
+        fmt::format("{}: is not a packed dump: it holds no {}", name_, member.name()), kPackHint);
   }
 
   /// Hands libarchive the next bytes of the tar. No exception may cross it: it waits in `failure_`.
@@ -360,7 +360,7 @@ class PackReader {
       done += size;
     }
     if (done == bytes) return;
-    damaged(fmt::format("{} is not as long as it says", member.name()));
+    damaged(fmt::format("{} has another length than it says", member.name()));
   }
 
   /// Checksums stand at the end of what they cover, behind the end of the archive. Programs fill
@@ -374,7 +374,7 @@ class PackReader {
       rest += piece.size();
       if (rest > kMost ||
           std::ranges::any_of(piece, [](std::byte b) { return b != std::byte{}; })) {
-        damaged("goes on behind the end of its archive");
+        damaged("has data after the end of its archive");
       }
     }
   }
@@ -388,7 +388,7 @@ class PackReader {
     constexpr std::size_t kLongest = 200;
     throw core::unknown_dump(
         fmt::format(
-            "{}: is no packed dump: \"{}\" {}", name_, core::printable(member, kLongest), why),
+            "{}: is not a packed dump: \"{}\" {}", name_, core::printable(member, kLongest), why),
         kPackHint);
   }
 
@@ -486,12 +486,11 @@ class PackReader {
     if (bytes < 0 || static_cast<std::uint64_t>(bytes) > largest ||
         (member.file != kTraceName && static_cast<std::uint64_t>(bytes) > kLargestText)) {
       throw core::damaged_dump(
-          fmt::format("{}: {} says that it has {} bytes, more than so small a pack is "
-                      "unpacked to",
+          fmt::format("{}: {} would have {} bytes, which is too much for a pack of this size",
                       name_,
                       member.name(),
                       bytes),
-          "if you trust it: tar --zstd -xf, and read the directory");
+          "if you trust it, unpack it with tar --zstd -xf and use the directory");
     }
     announced_ += static_cast<std::uint64_t>(bytes);
     return static_cast<std::uint64_t>(bytes);
@@ -552,7 +551,7 @@ std::string name_inside(const fs::path& pack, const char* file) {
 namespace {
 
 [[noreturn]] void refuse_existing(const std::string& name) {
-  throw core::usage_error(fmt::format("{}: is already there", name),
+  throw core::usage_error(fmt::format("{}: already exists", name),
                           "add --force to replace it, or name another file with -o");
 }
 
@@ -615,7 +614,7 @@ void expect_whole_ranks(const std::vector<RankDump>& ranks,
                                             core::printable(where.string()),
                                             rank,
                                             expected > 0 ? fmt::format(" of {}", expected) : ""),
-                                "bring the dumps of all ranks together first");
+                                "put the dumps of all ranks into one directory first");
   }
 }
 
@@ -649,7 +648,7 @@ fs::path place_for(const fs::path& pack, bool replace_existing, const std::strin
   const fs::file_status status = fs::status(place, code);
   if (!fs::exists(status)) return place;
   if (!fs::is_regular_file(status)) {
-    throw core::usage_error(fmt::format("{}: is no file that can be replaced", name));
+    throw core::usage_error(fmt::format("{}: cannot be replaced: it is not a file", name));
   }
   if (!replace_existing) refuse_existing(name);
   return place;
@@ -699,11 +698,11 @@ PackSummary pack_dump(const fs::path& dump,
   summary.packed_bytes = writer.finish();
   if (summary.plain_bytes > largest_member(summary.packed_bytes)) {
     throw core::usage_error(
-        fmt::format("{}: {} bytes become {}, and nobody would unpack so few to so many",
+        fmt::format("{}: {} bytes become {}, and `unpack` would refuse such a compression rate",
                     name,
                     summary.plain_bytes,
                     summary.packed_bytes),
-        "keep the directory: nearly all that it holds is alike");
+        "keep the directory: nearly all its content repeats");
   }
   put_in_place(working, final, options.replace_existing, name);
   return summary;

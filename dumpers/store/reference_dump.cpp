@@ -115,20 +115,20 @@ FoundReference::FoundReference(const std::optional<core::TraceReference>& wanted
     if (dump_) return;
   }
   missing_ = fmt::format(
-      "they are in the dump it refers to, {}, which was not given{}", description_of(*wanted), why);
+      "they are in the dump it refers to, {}, which is not given{}", description_of(*wanted), why);
 }
 
 const core::DumpSource& FoundReference::holding(const std::string& location,
                                                 const core::ContentKey& key) const {
   if (!dump_) {
-    throw core::not_comparable(fmt::format("{}: the bytes of content {} are not here: {}",
+    throw core::not_comparable(fmt::format("{}: the bytes of content {} are missing: {}",
                                            location,
                                            core::content_name(key),
                                            missing_),
-                               "say where that dump is: --reference DIR");
+                               "give the place of that dump: --reference DIR");
   }
   if (!dump_->has_content(key)) {
-    throw core::damaged_dump(fmt::format("{}: content {} shall be in {}, which does not hold it",
+    throw core::damaged_dump(fmt::format("{}: content {} should be in {}, which does not have it",
                                          location,
                                          core::content_name(key),
                                          dump_->location()),

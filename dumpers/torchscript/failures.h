@@ -24,8 +24,8 @@ bool is_out_of_memory(const std::exception& error);
 /// Whether the model calls something as this LibTorch no longer takes it.
 bool is_removed_call(const std::exception& error);
 inline constexpr const char* kRemovedCallHint =
-    "the model calls an operator in a way that this LibTorch no longer has: give \"recorder\", one "
-    "that is built with the LibTorch that the model was saved by, or save the model anew for this "
+    "the model calls an operator in a way that this LibTorch no longer has: set \"recorder\" to "
+    "one that is built with the LibTorch that saved the model, or save the model again with this "
     "one";
 
 /// Whether determinism mode refused an operator.

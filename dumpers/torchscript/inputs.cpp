@@ -90,8 +90,7 @@ std::int64_t count_elements(const GeneratedInput& input, const std::string& wher
   const std::size_t width = core::element_size(input.dtype);
   std::int64_t bytes = 0;
   if (overflow || __builtin_mul_overflow(count, static_cast<std::int64_t>(width), &bytes)) {
-    throw usage_error(where + ": the shape has more elements than there are addresses",
-                      "make it smaller");
+    throw usage_error(where + ": the shape has too many elements", "make it smaller");
   }
   return count;
 }
@@ -275,9 +274,9 @@ at::Tensor read_saved(const std::filesystem::path& file) {
   try {
     value = torch::jit::pickle_load(read_all(file));
   } catch (const std::exception& error) {
-    throw usage_error(file.string() + ": holds something else than one plain tensor (" +
-                          first_useful_line(error) + ")",
-                      kSaveHint);
+    throw usage_error(
+        file.string() + ": does not hold a single plain tensor (" + first_useful_line(error) + ")",
+        kSaveHint);
   }
   if (!value.isTensor()) {
     throw usage_error(file.string() + ": holds a " + value.type()->str() + ", not a tensor",

@@ -707,8 +707,7 @@ torch::jit::Code MethodRunner::prepare(torch::jit::Function& function) {
 std::vector<std::string> MethodRunner::warnings(const configs::RunSpec& run) const {
   std::vector<std::string> warnings;
   for (const std::string& seeding : seeding_) {
-    warnings.push_back("the model touches the generator itself, which no recorder sees: " +
-                       seeding);
+    warnings.push_back("the model uses the generator directly, which is not recorded: " + seeding);
   }
   if (run.model.mode == configs::ModelMode::kAsSaved) return warnings;
   const bool train = run.model.mode == configs::ModelMode::kTrain;
@@ -836,7 +835,7 @@ std::string hint_for(const std::exception& error, const std::optional<core::Dtyp
         "before it is saved",
         core::dtype_name(*cast));
   }
-  return "the model raised this itself: compare the inputs with what it expects at that place";
+  return "the model raised this error: compare the inputs with what it expects at this place";
 }
 
 }  // namespace

@@ -35,7 +35,8 @@ std::string read_head(const std::filesystem::path& file) {
   const auto status = std::filesystem::status(file, failure);
   if (!std::filesystem::exists(status)) {
     throw usage_error(file.string() + ": no such file",
-                      "check the path; in a configuration it begins in the folder of that file");
+                      "check the path; in a configuration it is relative to the folder of the "
+                      "configuration file");
   }
   if (std::filesystem::is_directory(status)) {
     throw usage_error(file.string() + ": is a directory", "name the model file inside it");
@@ -193,8 +194,8 @@ void require_undamaged(const std::filesystem::path& file) {
   const std::string damaged = damaged_entry(file);
   if (damaged.empty()) return;
   throw usage_error(
-      file.string() + ": the file is damaged: " + damaged + " in it is not what its checksum is of",
-      "copy it again from where it is whole, or export the model again");
+      file.string() + ": the file is damaged: " + damaged + " in it does not match its checksum",
+      "copy it again from an undamaged file, or export the model again");
 }
 
 std::optional<std::vector<std::string>> zip_entry_names(const std::filesystem::path& file) {

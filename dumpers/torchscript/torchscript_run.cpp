@@ -242,7 +242,7 @@ class PreparedRun final : public TorchScriptRun {
     return {core::ErrorKind::kRunFailed,
             where,
             is_out_of_memory(error) ? "memory ran out: make the inputs smaller"
-                                    : "see whether dtype and device go together"};
+                                    : "check that dtype and device fit together"};
   }
 
   [[nodiscard]] core::RunManifest describe_run() const {

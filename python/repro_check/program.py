@@ -115,7 +115,7 @@ def _recorded(
     program = find_tool(tool)
     dump = pathlib.Path(directory)
     if dump.exists() and not force:
-        raise ToolError(f"{dump}: is there already", "record to another directory, or replace it with force=True")
+        raise ToolError(f"{dump}: already exists", "record to another directory, or replace it with force=True")
     libexec = _libexec(program)
     attach = _attach(libexec, program)
     dump.parent.mkdir(parents=True, exist_ok=True)

@@ -59,7 +59,7 @@ def plain_file(path: str) -> typing.BinaryIO:
         raise DamagedDump(f"{path}: is missing", HINT) from None
     except OSError as error:
         if os.path.islink(path):
-            raise DamagedDump(f"{path}: is a link to somewhere else", HINT) from None
+            raise DamagedDump(f"{path}: is a link", HINT) from None
         raise error
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
@@ -121,7 +121,7 @@ class TraceFile:
             if link is None:
                 self.fail("is missing", at)
             if not isinstance(link, h5py.HardLink):
-                self.fail("is a link to somewhere else", at)
+                self.fail("is a link", at)
 
     def has(self, path: str) -> bool:
         return path in self._file

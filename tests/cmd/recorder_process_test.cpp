@@ -87,7 +87,7 @@ TEST_CASE("a recorder that hangs when all is recorded has failed, and no operato
       run_script(folder, std::string(kGoodRun) + "sleep 600\n", std::chrono::seconds(1));
   REQUIRE(seen.outcome.failure);
   CHECK(seen.outcome.failure->message ==
-        "was killed after 1 s, its timeout, when the recording was complete");
+        "was killed after 1 s, its timeout, after the recording was complete");
   CHECK(seen.outcome.signal.empty());
   CHECK_FALSE(seen.outcome.totals);
 }

@@ -97,13 +97,13 @@ TEST_CASE("a pretty document and a list of reports are read as well") {
 TEST_CASE("what is no report of this version is refused, saying why") {
   const std::string json = render_json(tests::handmade_reports()[0].report, {});
   CHECK(refusal_of(json).empty());
-  CHECK(refusal_of("").find("it is no JSON, or not whole") != std::string::npos);
+  CHECK(refusal_of("").find("it is not JSON, or not complete") != std::string::npos);
   CHECK(refusal_of(json.substr(0, json.size() / 2)).find("not whole") != std::string::npos);
   CHECK(refusal_of("[]").find("it holds no report") != std::string::npos);
-  CHECK(refusal_of("{}").find("it is no JSON report") != std::string::npos);
+  CHECK(refusal_of("{}").find("it is not a JSON report") != std::string::npos);
   const std::string deep = std::string(1000000, '[') + std::string(1000000, ']');
   CHECK(refusal_of(deep).find("nested too deeply") != std::string::npos);
-  CHECK(refusal_of("3").find("it is no JSON report") != std::string::npos);
+  CHECK(refusal_of("3").find("it is not a JSON report") != std::string::npos);
   Json other = Json::parse(json);
   other["version"] = "1.6";
   CHECK(refusal_of(other.dump()).find("it is of version 1.6, and this") != std::string::npos);

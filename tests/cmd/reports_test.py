@@ -130,12 +130,12 @@ def check_what_is_replaced(checks):
         (checks.folder / "mine").write_text(text)
         for words in (["--output", "mine"], ["--report", "json=mine"]):
             done = checks.run("diff", "A", "C", *words, code=2)
-            checks.expect("is no report of repro-check" in done.stderr, done.stderr)
+            checks.expect("is not a report of repro-check" in done.stderr, done.stderr)
         checks.expect(checks.read("mine") == text, "what is no report was replaced")
 
 
 def check_mistakes(checks):
-    for words, said in ((["junit"], "a format and a destination"),
+    for words, said in ((["junit"], "expected FORMAT=DEST"),
                         (["junt=x"], "did you mean junit?"),
                         (["json=+x.json"], "unreadable"),
                         (["junit=fixture.json/x"], "there is no directory"),

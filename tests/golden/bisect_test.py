@@ -100,7 +100,7 @@ class BisectTest(unittest.TestCase):
         manifest.unlink()
         code, _, err = self.finish(self.start())
         self.assertEqual(code, 2)
-        self.assertIn("start anew with --force", err)
+        self.assertIn("start again with --force", err)
 
     def test_dumps_of_others_are_left_alone(self):
         dump = self.tmp / "mine" / "baseline"

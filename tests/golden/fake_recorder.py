@@ -17,7 +17,7 @@ records in a second round under level auto; each with
     when        [{if: {pointer: value}, and any of these}]: the first whose values the run has
                 stands in place of all else; null is for what the run does not have
     hang        seconds to wait after recording began
-    silent      it does not say which dump it made
+    silent      it does not name its dump
     until       the file whose coming ends that wait
     emptied     the file whose coming lets it take away the dump that it replaced, which lies in
                 DUMP.recording meanwhile, as after an exchange of names

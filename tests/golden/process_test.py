@@ -333,7 +333,7 @@ class ProcessTest(unittest.TestCase):
             preexec_fn=None if SANITIZED else
             lambda: resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30)))
         self.assertEqual(done.returncode, 3, done.stderr)
-        self.assertIn(b"goes on behind the end", done.stdout)
+        self.assertIn(b"has data after the end", done.stdout)
         self.assertEqual(self.names(), sorted(["A", "zeros.tar.zst", "m.pt", "config.json"]))
 
     def test_what_was_built_is_listed_and_removed_but_for_what_is_being_built(self):
@@ -363,7 +363,7 @@ class ProcessTest(unittest.TestCase):
             fcntl.flock(lock, fcntl.LOCK_EX)
             removed = said("--clean")
         self.assertEqual(removed.stdout, f"removed for PyTorch 2.9.1: probe, 2.1 kB: {old}\n")
-        self.assertIn("what is being built for PyTorch 2.13.0+cpu stays", removed.stderr)
+        self.assertIn("the current build for PyTorch 2.13.0+cpu stays", removed.stderr)
         self.assertEqual(sorted(path.name for path in cache.iterdir()), [new.name, "probe-of-somebody"])
         (cache / "probe-of-somebody").unlink()
         self.assertIn("PyTorch 2.13.0+cpu", said("--clean").stdout)

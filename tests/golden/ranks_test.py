@@ -219,9 +219,9 @@ class ManyRanks(unittest.TestCase):
         for damage, said in (
             (text[:-3], "it is cut short"),
             (text[: text.rindex("\n", 0, -1) + 1], "it is cut short"),
-            (text.replace('"rank":9', '"rank":10', 1), "its lines are not those that were written"),
+            (text.replace('"rank":9', '"rank":10', 1), "its lines were changed"),
             ("", "it is empty"),
-            ("{}\n", "it is no slice of ranks"),
+            ("{}\n", "it is not a slice of ranks"),
         ):
             files[1].write_text(damage)
             refused(3, files, said)

@@ -90,7 +90,7 @@ class SmallDiskTest(unittest.TestCase):
                               "307 kB are free", said)
                 self.assertIn("dump.directory", done.stdout)
                 self.assertRegex(done.stderr, rf"small/out/{name}: 307 kB are free, which may be too "
-                                 "little: recording digests first, to measure what the tensors take")
+                                 "little: recording digests first, to measure the space for tensors")
                 self.assertFalse((self.small / "out").exists())
 
     def test_a_first_run_that_fits_where_there_is_little_room_is_recorded(self):

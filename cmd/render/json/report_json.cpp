@@ -991,14 +991,14 @@ Json parse(std::string_view document, const std::string& origin) {
     return !is_too_deep;
   };
   Json json = Json::parse(document, look, false);
-  if (json.is_discarded() && !is_too_deep) throw refused(origin, "it is no JSON, or not whole");
+  if (json.is_discarded() && !is_too_deep) throw refused(origin, "it is not JSON, or not complete");
   if (is_too_deep) throw refused(origin, "it is nested too deeply for a report");
   return json;
 }
 
 void require_report(const Json& json, const std::string& origin) {
   if (!json.is_object() || !json.contains("format") || json.at("format") != "repro-check-report") {
-    throw refused(origin, "it is no JSON report");
+    throw refused(origin, "it is not a JSON report");
   }
   const Json version = json.value("version", Json());
   if (version == kReportVersion) return;

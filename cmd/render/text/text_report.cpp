@@ -563,7 +563,7 @@ std::string fused_text(const Coverage& c) {
   if (c.fused_baseline + c.fused_candidate == 0) return {};
   const std::string other =
       c.fused_baseline == c.fused_candidate ? "" : " | " + format_count(c.fused_candidate);
-  return fmt::format("; {}{} inside compiled regions seen by nobody, compared at their borders",
+  return fmt::format("; {}{} inside compiled regions, not recorded; compared at their borders",
                      format_count(c.fused_baseline),
                      other);
 }

@@ -103,7 +103,7 @@ void activate(Capture& capture) {
   Active& state = active();
   const std::lock_guard<std::mutex> lock(state.mutex);
   if (state.scopes > 0 && state.capture.load() != &capture) {
-    throw core::internal_error("two recordings at once in one process");
+    throw core::internal_error("this process is already being recorded");
   }
   state.capture = &capture;
   state.is_unrecorded = false;
@@ -462,11 +462,10 @@ bool Capture::opens_python(const Call& call, const OperatorPlan& plan, ThreadSta
   if (python_interpreter(call.stack) == nullptr || thread.open.empty()) return false;
   const std::lock_guard<std::mutex> lock(mutex_);
   if (counts_.unseen_insides++ > 0) return false;
-  warn(
-      fmt::format("op {} {} is the first on tensors of a class of the program's of which nobody "
-                  "saw what that class did",
-                  thread.open.back()->record.index,
-                  plan.full_name));
+  warn(fmt::format(
+      "op {} {} is the first operator on a tensor subclass whose inner operators were not recorded",
+      thread.open.back()->record.index,
+      plan.full_name));
   return false;
 }
 
@@ -730,7 +729,7 @@ void Capture::note_stale(const Frame& frame) {
   for (const std::string& slot : tensors_.take_stale()) {
     ++counts_.stale_inputs;
     warn(
-        fmt::format("op {} {}: argument {} had been changed by something the recording did not see",
+        fmt::format("op {} {}: argument {} was changed by something outside the recorded operators",
                     frame.record.index,
                     frame.plan->full_name,
                     slot));
@@ -1268,11 +1267,11 @@ void Capture::note_movement(Frame& frame) {
 void Capture::note_uncounted(const Frame& frame) {
   if (frame.record.parent >= 0 && !frame.plan->info->seeded) return;
   if (counts_.uncounted_draws++ > 0) return;
-  warn(fmt::format(
-      "op {} {} is the first whose random draws are not counted: while it ran, somebody "
-      "else was drawing from its generator",
-      frame.record.index,
-      frame.plan->full_name));
+  warn(
+      fmt::format("op {} {} is the first operator whose random draws are not counted: another "
+                  "thread drew from its generator at the same time",
+                  frame.record.index,
+                  frame.plan->full_name));
 }
 
 void Capture::fill_outputs(const Call& call, Frame& frame) {

@@ -465,9 +465,9 @@ const SettingRow& require_row(const std::string& name) {
   std::vector<std::string_view> names;
   for (const SettingRow& row : setting_rows()) names.push_back(row.name);
   const std::optional<std::string_view> near = core::near_miss(name, names);
-  throw core::usage_error(fmt::format("this LibTorch has no setting {}", name),
-                          near ? fmt::format("did you mean {}?", *near)
-                               : "`repro-check env` lists the settings there are");
+  throw core::usage_error(
+      fmt::format("this LibTorch has no setting {}", name),
+      near ? fmt::format("did you mean {}?", *near) : "`repro-check env` lists the settings");
 }
 
 /// Sets, and makes sure that LibTorch reports what was set.

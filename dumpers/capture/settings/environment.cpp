@@ -110,7 +110,7 @@ std::optional<int> thread_count(const std::string& text) {
 }
 
 void disagree(const std::string& asked, const std::string& reported, const std::string& hint) {
-  throw core::run_failed(fmt::format("{} was asked for, but LibTorch reports {}", asked, reported),
+  throw core::run_failed(fmt::format("{} was requested, but LibTorch reports {}", asked, reported),
                          hint);
 }
 
@@ -144,8 +144,8 @@ void check_team(const ThreadTeam& team) {
     if (!value.empty()) cause += fmt::format(" with {}={}", name, value);
   }
   throw core::run_failed(
-      fmt::format("{} were asked for, but a parallel region gets {}", cause, team.measured),
-      "unset OMP_THREAD_LIMIT and OMP_DYNAMIC, or ask for as many as there are");
+      fmt::format("{} were requested, but a parallel region gets {}", cause, team.measured),
+      "unset OMP_THREAD_LIMIT and OMP_DYNAMIC, or request as many as there are");
 }
 
 void check_capability() {

@@ -217,7 +217,7 @@ class _Build:
             self._choose(private)
             if self._refusal():
                 raise Refused(f"{self._refusal()}, so nothing is built there",
-                              "point TMPDIR at a folder that you alone can write to")
+                              "set TMPDIR to a folder that only you can write to")
             if not os.path.exists(self.place):
                 _say(f"repro-check: {why}: the cache is not used, and the {self.product} is built for this run alone\n")
         if os.path.exists(self.place):

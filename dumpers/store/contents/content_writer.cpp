@@ -104,7 +104,7 @@ class StagingBuffer {
   explicit StagingBuffer(std::size_t bytes)
       : bytes_(bytes), memory_(static_cast<std::byte*>(std::aligned_alloc(kHugePage, bytes))) {
     if (memory_ == nullptr) {
-      throw core::io_error("there is no memory for a buffer between the model and the disk",
+      throw core::io_error("no memory for a buffer between the model and the disk",
                            "lower dump.memory, or record with dump.level \"digest\"");
     }
     (void)::madvise(memory_.get(), bytes, MADV_HUGEPAGE);  // a wish; many kernels have none

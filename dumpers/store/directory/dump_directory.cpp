@@ -94,11 +94,9 @@ void refuse_if_busy(const fs::path& directory) {
 void refuse_link(const fs::path& directory) {
   std::error_code code;
   if (!fs::is_symlink(fs::symlink_status(directory, code))) return;
-  throw core::usage_error(
-      fmt::format("{}: is a link, and a recording is made there before it takes the place "
-                  "of the other",
-                  core::printable(directory.string())),
-      "remove the link, or record to another directory");
+  throw core::usage_error(fmt::format("{}: is a link, and the recording is made there first",
+                                      core::printable(directory.string())),
+                          "remove the link, or record to another directory");
 }
 
 /// Whether there is something in `directory` that may be replaced if the caller wants that.
@@ -127,7 +125,7 @@ void expect_space(const fs::path& directory, std::uint64_t needed) {
   const std::optional<std::uint64_t> free = core::free_space(directory);
   if (!free || *free >= needed) return;
   throw core::io_error(
-      fmt::format("{}: {} MiB are free there, and recording tensors needs {} MiB at least",
+      fmt::format("{}: {} MiB are free, and recording tensors needs at least {} MiB",
                   directory.string(),
                   *free >> 20U,
                   (needed + (std::uint64_t{1} << 20U) - 1) >> 20U),
@@ -147,7 +145,7 @@ fs::path final_place(const fs::path& directory) {
   if (code) read_failed(directory, "cannot resolve the path", code.value());
   if (has_pack_name(final) && !fs::is_directory(final, code)) {
     throw core::usage_error(
-        fmt::format("{}: is a packed dump by its name, and a dump is a directory",
+        fmt::format("{}: is the name of a packed dump, and a dump is a directory",
                     core::printable(directory.string())),
         fmt::format("leave {} out; `repro-check pack` packs a dump", kPackSuffix));
   }
@@ -276,9 +274,8 @@ std::string read_text_file(const fs::path& file, std::uintmax_t limit) {
   const core::FileDescriptor opened(
       ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW));
   if (opened.get() < 0 && errno == ELOOP) {
-    throw core::damaged_dump(
-        fmt::format("{}: is a link to somewhere else", file.string()),
-        "a dump holds its files itself: copy what the link leads to in its place");
+    throw core::damaged_dump(fmt::format("{}: is a link", file.string()),
+                             "replace the link by a copy of the file");
   }
   if (opened.get() < 0) read_failed(file, "cannot open", errno);
   std::string text;
@@ -337,9 +334,9 @@ void expect_pack(const fs::path& pack) {
   const std::string name = core::printable(pack.string());
   const bool there = fs::is_regular_file(pack, code);
   throw core::unknown_dump(
-      there ? fmt::format("{}: is no packed dump: it is not compressed with zstd", name)
+      there ? fmt::format("{}: is not a packed dump: it is not compressed with zstd", name)
             : fmt::format("{}: no such file", name),
-      "give a file that `repro-check pack` has made");
+      "give a file that `repro-check pack` wrote");
 }
 
 fs::path temporary_beside(const fs::path& path) {
@@ -377,7 +374,7 @@ fs::path default_dump(const fs::path& pack) {
 namespace {
 
 constexpr const char* kUsualHint =
-    "give a directory that `repro-check record` or `repro-check run` has written";
+    "give a directory that `repro-check record`, `run` or `exec` wrote";
 
 /// Dumps one level below, which is what the directory of a whole `run` holds.
 std::string hint_for(const fs::path& directory) {
@@ -406,8 +403,8 @@ std::string hint_for(const fs::path& directory) {
       message += fmt::format(
           ": {} operator{} whole", reached.completed, reached.completed == 1 ? "" : "s");
       if (reached.entered) {
-        message += fmt::format(
-            "; op {} {} was entered and never left", *reached.entered, reached.entered_operator);
+        message +=
+            fmt::format("; op {} {} did not return", *reached.entered, reached.entered_operator);
       } else if (reached.last) {
         message += fmt::format("; the last was op {} {}", *reached.last, reached.last_operator);
       }
@@ -420,7 +417,7 @@ std::string hint_for(const fs::path& directory) {
   if (journal::is_being_written(file)) {
     hint = "it is still being recorded: wait for it";
   } else if (fs::exists(file, code)) {
-    hint += ", or keep what there is: repro-check recover " + name;
+    hint += ", or keep the recorded part: repro-check recover " + name;
   }
   throw core::incomplete_dump(message, hint);
 }
@@ -477,8 +474,8 @@ fs::path locate_dump(const fs::path& path) {
     return directory;
   }
   if (code == std::errc::permission_denied) {
-    throw core::unknown_dump(fmt::format("{}: cannot look into it: {}", name, code.message()),
-                             "ask whom it belongs to, or copy it as somebody who may read it");
+    throw core::unknown_dump(fmt::format("{}: cannot be opened: {}", name, code.message()),
+                             "ask its owner for permission to read it");
   }
   if (fs::exists(directory / kJournalName, code) || fs::exists(directory / kTraceName, code)) {
     refuse_incomplete(name, directory);

@@ -73,7 +73,7 @@ std::uint32_t read_rank_count(const fs::path& dump) {
   const auto document = nlohmann::json::parse(read_text_file(file, kMost), nullptr, false);
   const auto ranks = document.is_object() ? document.find("ranks") : document.end();
   if (ranks == document.end() || !ranks->is_number_unsigned() || *ranks > kMostRanks) {
-    throw core::damaged_dump(file.string() + ": does not say how many ranks there are");
+    throw core::damaged_dump(file.string() + ": has no number of ranks");
   }
   return ranks->get<std::uint32_t>();
 }

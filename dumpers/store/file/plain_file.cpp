@@ -41,7 +41,7 @@ void read_failed(const std::filesystem::path& path, const char* doing, int code)
   throw Error(
       forbidden ? ErrorKind::kDumpUnknown : ErrorKind::kIo,
       fmt::format("{}: {}: {}", path.string(), doing, std::generic_category().message(code)),
-      forbidden ? "ask whom it belongs to, or copy it as somebody who may read it" : "");
+      forbidden ? "ask its owner for permission to read it" : "");
 }
 
 void write_whole(int fd, std::span<const std::byte> bytes, const std::string& name) {

@@ -227,7 +227,7 @@ herr_t collect(hid_t /*group*/, const char* name, const H5L_info_t* /*info*/, vo
 void expect_hard_link(hid_t group, const char* name, const Blame& blame) {
   H5L_info_t info{};
   blame.ok(H5Lget_info(group, name, &info, H5P_DEFAULT), "is missing");
-  if (info.type != H5L_TYPE_HARD) blame.fail("is a link to somewhere else");
+  if (info.type != H5L_TYPE_HARD) blame.fail("is a link");
 }
 
 void expect_object(hid_t group, const char* name, H5O_type_t type, const Blame& blame) {
@@ -341,7 +341,7 @@ OpenTrace open_trace(const std::filesystem::path& file) {
     const int code = errno;
     const Blame blame(core::ErrorKind::kDumpDamaged, file.string(), kHint);
     if (code == ENOENT) blame.fail("is missing");
-    if (code == ELOOP) blame.fail("is a link to somewhere else");
+    if (code == ELOOP) blame.fail("is a link");
     read_failed(file, "cannot open", code);
   }
   return {std::move(opened), file.string(), file, {}};

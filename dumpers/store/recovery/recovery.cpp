@@ -52,7 +52,7 @@ fs::path locate_journal(const fs::path& path) {
       throw core::usage_error(fmt::format("{}: is a complete dump: there is nothing to do", name),
                               fs::exists(beside / kJournalName, code)
                                   ? "the recording that was to replace it is " + beside.string()
-                                  : "diff and inspect read it as it is");
+                                  : "diff and inspect can read it");
     }
     throw core::unknown_dump(fmt::format("{}: it holds no journal", name),
                              "give a journal.bin or the directory of a recording");
@@ -293,7 +293,7 @@ class UnfinishedDump final : public core::DumpSource {
         reference_(manifest_.trace.reference, references) {
     // Nobody has looked at every byte yet, so nobody can say that it is whole.
     if (!manifest_.trace.partial) {
-      manifest_.trace.partial.emplace().reason = "recorded to its end, and never folded";
+      manifest_.trace.partial.emplace().reason = "complete, but the dump was not written";
     }
     manifest_.trace.contents = recording_.contents.size();
     manifest_.trace.stored_bytes = 0;
@@ -489,7 +489,7 @@ std::string name_of(const fs::path& directory) {
 void refuse_busy(const fs::path& directory) {
   if (!journal::is_being_written(directory / kJournalName)) return;
   throw core::usage_error(fmt::format("{}: it is still being recorded", directory.string()),
-                          "wait for it, or look into it with `repro-check inspect --partial`");
+                          "wait until it ends, or read it with `repro-check inspect --partial`");
 }
 
 /// Operators that the trace of a recording lists by itself: none before it was closed.
@@ -533,19 +533,19 @@ MadeDump import_journal(const fs::path& recording,
         fmt::format("{}: the recording never finished: {} operators are whole",
                     recording.string(),
                     recorded.summary.completed),
-        fmt::format("keep what there is: repro-check recover {} -o DUMP", directory.string()));
+        fmt::format("keep the recorded part: repro-check recover {} -o DUMP", directory.string()));
   }
   return replay_into(
       directory, recorded, dump, options, progress, [&](const std::set<core::ContentKey>& lost) {
         core::RunManifest manifest = recorded.manifest(name_of(directory), lost.size());
         if (!manifest.trace.partial) return completed(std::move(manifest), recorded, complete);
         const std::string which =
-            lost.empty() ? "the journal does not hold what its manifest says"
+            lost.empty() ? "the journal does not match its manifest"
                          : fmt::format("the bytes of {} tensors do not match, the first of them {}",
                                        lost.size(),
                                        core::content_name(*lost.begin()));
         throw core::damaged_dump(fmt::format("{}: {}", recording.string(), which),
-                                 "copy it again, or keep what is good: repro-check recover");
+                                 "copy it again, or keep the good part: repro-check recover");
       });
 }
 
@@ -559,7 +559,7 @@ MadeDump recover_dump(const fs::path& recording,
   if (fs::exists(directory / kManifestName, code)) {
     throw core::usage_error(fmt::format("{}: is a complete dump: there is nothing to recover",
                                         core::printable(recording.string())),
-                            "diff and inspect read it as it is");
+                            "diff and inspect can read it");
   }
   refuse_busy(directory);
   const Recording recorded(directory);

@@ -229,7 +229,7 @@ TEST_CASE("a disk without room for the recording is refused before anything is m
   const std::string refusal = error_of(ErrorKind::kIo, [&] {
     const DumpWriter writer(dump, {.needed_space = std::uint64_t{1} << 60U});
   });
-  CHECK(contains(refusal, "MiB are free there"));
+  CHECK(contains(refusal, "MiB are free"));
   CHECK(contains(refusal, "dump.max_bytes"));
   CHECK_FALSE(fs::exists(directory / "deep"));
 }

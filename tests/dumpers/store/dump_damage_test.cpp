@@ -169,7 +169,7 @@ TEST_CASE("links that lead out of the trace are not followed") {
               0);
     });
   }
-  CHECK(contains(victim.reading(ErrorKind::kDumpDamaged), "is a link to somewhere else"));
+  CHECK(contains(victim.reading(ErrorKind::kDumpDamaged), "is a link"));
 }
 
 /// Replaces a content's dataset by one that `make` creates in the open file under `path`.
@@ -191,7 +191,7 @@ TEST_CASE("no file of a dump may be a link to somewhere else") {
     fs::rename(dump / name, directory / "elsewhere");
     fs::create_symlink(directory / "elsewhere", dump / name);
     CHECK(contains(error_of(ErrorKind::kDumpDamaged, [&] { open_dump(dump); }),
-                   std::string(name) + ": is a link to somewhere else"));
+                   std::string(name) + ": is a link"));
   }
 }
 

@@ -54,7 +54,7 @@ struct Forged {
     CHECK(contains(forged.refusal(), expected));                      \
   }
 
-TEST_CASE("numbers that lead nowhere are a damaged dump") {
+TEST_CASE("numbers that are out of range are a damaged dump") {
   const Forged forged;
   FORGE(Ops, OpRow, op, 3, 100'000, "/index/operators: has no row 100000")
   FORGE(Ops, OpRow, site, 3, 99'999, "/index/sites: has no row 99999")

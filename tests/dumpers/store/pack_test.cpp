@@ -223,8 +223,9 @@ TEST_CASE("a pack of ranks gives them back, byte for byte, and reads as none of 
 TEST_CASE("a rank that is missing or damaged is in no pack, and of neither is anything left") {
   const PackedRanks made;
   fs::rename(made.run / "rank-2", made.directory / "elsewhere");
-  CHECK(contains(error_of(ErrorKind::kDumpIncomplete, [&] { pack_dump(made.run, made.pack, {}); }),
-                 "run: rank 2 is missing of 3 | bring the dumps of all ranks together first"));
+  CHECK(contains(
+      error_of(ErrorKind::kDumpIncomplete, [&] { pack_dump(made.run, made.pack, {}); }),
+      "run: rank 2 is missing of 3 | put the dumps of all ranks into one directory first"));
   fs::rename(made.directory / "elsewhere", made.run / "rank-2");
   fs::rename(made.run / "rank-0", made.directory / "elsewhere");
   fs::remove(made.run / "ranks.json");

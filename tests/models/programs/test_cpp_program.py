@@ -76,7 +76,7 @@ class CppProgram(ToolTest):
             self.assertEqual(self.tool("verify", dump).code, 0)
         # In a handler nothing may be allocated: it is as if the program had been killed.
         killed = self.exec("C", "1", "handler", code=6)
-        self.assertIn("did not come to its end", killed.stderr)
+        self.assertIn("did not end by itself", killed.stderr)
         self.assertEqual(len(self.records("C")), len(self.records("B")))
         again = self.exec("B", "1", code=2)
         self.assertIn("--force", again.stderr)

@@ -89,7 +89,7 @@ class Functions(Harm):
         program = self.program(DESCRIBE)
         code, _, errors = self.recorded(program, "functions", "--compile", flags=("--checkpoints", "--workers"))
         self.assertEqual(code, 0, errors)
-        self.assertNotIn("not all of it was seen", self.said)
+        self.assertNotIn("not everything was recorded", self.said)
         code, _, errors = self.bare(program, "functions", "--compile")
         self.assertEqual(code, 0, errors)
         with_hooks = json.loads((self.folder / "functions").read_text())["functions"]

@@ -836,7 +836,7 @@ class Refused(Program):
         said = self.tool("validate", "-c", "config.json")
         self.assertEqual(said.code, 2)
         for key in ("/inputs", "/device", "/runs/1/grad"):
-            self.assertIn(f"{key}: is of a TorchScript model", said.stderr)
+            self.assertIn(f"{key}: is for TorchScript models", said.stderr)
 
     def test_without_a_command(self):
         self.write_config({"program": {}})
@@ -894,7 +894,7 @@ class Failures(Program):
             {"name": "good"}, {"name": "bad", "env": {"BAD": "1"}}])
         self.assertEqual(failed.code, 5)
         self.assertIn("bad: the program ended with exit code 3", failed.stdout)
-        self.assertIn("what the failed run left is reproducible up to op 5", failed.stdout)
+        self.assertIn("the dump of the failed run is reproducible up to op 5", failed.stdout)
         left = sorted(path.name for path in (self.folder / "repro-check-out").iterdir()
                       if not path.name.startswith("."))
         self.assertEqual(left, ["bad.recording", "good"])

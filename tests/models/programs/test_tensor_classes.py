@@ -86,7 +86,7 @@ class OneProcess(Recorded):
     def test_below_a_mode_it_is_said_that_nobody_saw_it(self):
         self.record("A", self.program("mode"))
         self.assertRegex("\n".join(self.warnings("A")),
-                         r"op \d+ aten::\w+ is the first on tensors of a class of the program's of which nobody saw")
+                         r"op \d+ aten::\w+ is the first operator on a tensor subclass whose inner")
         self.assertEqual(self.inside(self.operators("A"), "aten::relu"), [[]])
 
 
