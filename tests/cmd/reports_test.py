@@ -137,7 +137,7 @@ def check_what_is_replaced(checks):
 def check_mistakes(checks):
     for words, said in ((["junit"], "expected FORMAT=DEST"),
                         (["junt=x"], "did you mean junit?"),
-                        (["json=+x.json"], "unreadable"),
+                        (["json=+x.json"], "cannot hold two json documents"),
                         (["junit=fixture.json/x"], "there is no directory"),
                         (["text=x", "json=./x"], "wanted by two"),
                         (["json=-", "text=-"], "both go to stdout")):
