@@ -12,9 +12,15 @@ import tempfile
 import time
 import unittest
 
+import made_dumps
+
 HERE = pathlib.Path(__file__).resolve().parent
 TOOL, MAKE_DUMP = (os.path.abspath(sys.argv.pop(1)) for _ in range(2))
 NEEDED = {"/env/C": "1", "/env/F": "1"}
+
+
+def setUpModule():
+    made_dumps.share(unittest.enterModuleContext(tempfile.TemporaryDirectory(prefix="repro-check-")))
 
 
 class BisectTest(unittest.TestCase):

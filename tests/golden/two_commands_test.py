@@ -15,6 +15,8 @@ import threading
 import time
 import unittest
 
+import made_dumps
+
 HERE = pathlib.Path(__file__).resolve().parent
 TOOL, MAKE_DUMP = (os.path.abspath(sys.argv.pop(1)) for _ in range(2))
 
@@ -30,6 +32,10 @@ def wait_until(condition, seconds=60):
     while not condition() and time.monotonic() < end:
         time.sleep(0.01)
     return condition()
+
+
+def setUpModule():
+    made_dumps.share(unittest.enterModuleContext(tempfile.TemporaryDirectory(prefix="repro-check-")))
 
 
 class TwoCommands(unittest.TestCase):

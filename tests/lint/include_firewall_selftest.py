@@ -49,22 +49,24 @@ PLANTS = [
 def main() -> int:
     root = Path(sys.argv[1])
     unseen = 0
-    for victim, line, expected in PLANTS:
-        with tempfile.TemporaryDirectory() as scratch:
-            copy = Path(scratch)
-            (copy / include_firewall.ARCHITECTURE).parent.mkdir()
-            shutil.copy(root / include_firewall.ARCHITECTURE, copy / include_firewall.ARCHITECTURE)
-            for _, path in source_tree.sources(root):
-                (copy / path.parent).mkdir(parents=True, exist_ok=True)
-                shutil.copy(root / path, copy / path)
-            with open(copy / victim, "a", encoding="utf-8") as out:
-                out.write("\n" + line + "\n")
-            before, _ = include_firewall.check(root)
+    before, _ = include_firewall.check(root)
+    with tempfile.TemporaryDirectory() as scratch:
+        copy = Path(scratch)
+        (copy / include_firewall.ARCHITECTURE).parent.mkdir()
+        shutil.copy(root / include_firewall.ARCHITECTURE, copy / include_firewall.ARCHITECTURE)
+        for _, path in source_tree.sources(root):
+            (copy / path.parent).mkdir(parents=True, exist_ok=True)
+            shutil.copy(root / path, copy / path)
+        for victim, line, expected in PLANTS:
+            file = copy / victim
+            whole = file.read_bytes() if file.exists() else b""
+            file.write_bytes(whole + f"\n{line}\n".encode())
             after, _ = include_firewall.check(copy)
+            file.write_bytes(whole)
             news = [p for p in after if p not in before]
-        seen = len(news) == 1 and news[0].startswith(victim + ":") and expected in news[0]
-        print(f"{'seen  ' if seen else 'UNSEEN'} {victim}: {line} -> {news}")
-        unseen += not seen
+            seen = len(news) == 1 and news[0].startswith(victim + ":") and expected in news[0]
+            print(f"{'seen  ' if seen else 'UNSEEN'} {victim}: {line} -> {news}")
+            unseen += not seen
     return 1 if unseen else 0
 
 
