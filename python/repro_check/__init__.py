@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dumps of repro-check, read and written in Python.
+"""Reads and writes dumps of repro-check in Python.
 
     dump = repro_check.open("repro-check-out/baseline")
-    dump["aten::addmm", 3].outputs[0]        # the fourth call of it, as an ndarray
+    dump["aten::addmm", 3].outputs[0]        # its fourth call, as an ndarray
 
     with repro_check.record("DUMP"):         # every operator that PyTorch calls in this process
         train_step()
-    repro_check.compare(train_step).text     # called twice, and judged
+    repro_check.compare(train_step).text     # called twice, and compared
 
     with repro_check.DumpWriter("candidate") as writer:
         writer.op("aten::addmm", module="encoder", inputs=[a, b, c], outputs=[d])
@@ -97,10 +97,10 @@ def open(  # noqa: A001 (as gzip and tarfile have it)
     reference: str | _os.PathLike[str] | None = None,
     partial: bool = False,
 ) -> Dump:
-    """Opens a dump, and holds its manifest and index against their digests.
+    """Opens a dump, and checks its manifest and index against their digests.
 
-    reference: where the dump is that this one refers to (`dump.reference`).
-    partial: take a recording that was cut short.
+    reference: place of the dump that this one refers to (`dump.reference`).
+    partial: accept a recording that was cut short.
 
     Raises:
         DamagedDump, IncompleteDump, UnknownFormat

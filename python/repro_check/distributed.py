@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ranks`, `diff` and `verify` over the dumps of many ranks, on Dask: each slice of the ranks is read where a worker
-is, and only lines travel.
+"""`ranks`, `diff` and `verify` over the dumps of many ranks, on Dask: a worker reads each slice
+of the ranks where it is, and only small results are copied.
 
     from dask.distributed import Client
     from repro_check import distributed
@@ -37,27 +37,28 @@ WORST_FIRST = (5, 3, 1, 4, 0)
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """What the command says of all ranks."""
+    """The result of the command for all ranks."""
 
     exit_code: int  #: 0, 1, 3, 4 or 5
-    text: str  #: as a person reads it
-    report: typing.Any  #: the JSON report; of `verify` a document a rank
+    text: str  #: the text report
+    report: typing.Any  #: the JSON report; for `verify` one document per rank
 
 
 def ranks(
     dump: Path, client: typing.Any = None, *, options: typing.Sequence[str] = (), **how: typing.Any
 ) -> Verdict:
-    """Do the replicas agree? As `repro-check ranks dump`, with further options of it.
+    """Do the replicas agree? As `repro-check ranks dump`, with further options of this command.
 
-    dump: a directory with a dump a rank, as the workers see it; each needs the ranks of its tasks alone.
-    client: of dask.distributed; or anything with its submit() and gather().
-    count: how many ranks there are; else as `ranks.json` says, which must be here then.
-    width: ranks of one task. A difference inside of one is told with its names.
-    where: told the first and the last rank of a task, names the workers that have them (`workers` of Client.submit).
+    dump: a directory with one dump per rank, as the workers see it; a worker needs only the ranks of its tasks.
+    client: a client of dask.distributed, or an object with its submit() and gather().
+    count: the number of ranks; by default that in `ranks.json`, which must be readable here.
+    width: ranks per task. A difference inside one task is reported with names.
+    where: takes the first and the last rank of a task, and returns the workers that have them (`workers` of
+        Client.submit).
     tool: the program, on the workers.
 
     Raises:
-        ToolError: a task, or what puts them together, ends with another code than those of a verdict
+        ToolError: a task, or the merge, ends without a verdict
     """
     return _merged(["ranks", os.fspath(dump), *options], dump, client, **how)
 
@@ -65,14 +66,14 @@ def ranks(
 def diff(
     baseline: Path, candidate: Path, client: typing.Any = None, *, options: typing.Sequence[str] = (), **how: typing.Any
 ) -> Verdict:
-    """Two runs, rank by rank. As `repro-check diff baseline candidate`, with further options of it. The rest is as for
+    """Two runs, rank by rank. As `repro-check diff baseline candidate`, with further options. The rest is as for
     ranks()."""
     words = ["diff", os.fspath(baseline), os.fspath(candidate), *options]
     return _merged(words, baseline, client, **how)
 
 
 def verify(dump: Path, client: typing.Any = None, **how: typing.Any) -> Verdict:
-    """Is what the dumps hold what was recorded? As `repro-check verify dump`. The rest is as for ranks()."""
+    """Do the dumps match their digests? As `repro-check verify dump`. The rest is as for ranks()."""
     parts = _reduced(_verified, [os.fspath(dump)], dump, client, lambda *lists: sum(lists, []), **how)
     code = min((part[0] for part in parts), key=WORST_FIRST.index)
     told = "".join(text for part_code, text, _ in parts if part_code == code)
@@ -103,7 +104,7 @@ def _reduced(
     where: typing.Callable[[int, int], typing.Any] | None = None,
     tool: Path | None = None,
 ) -> typing.Any:
-    """What the tasks give, a slice of the ranks each, put together as a tree where it lies."""
+    """The results of the tasks, one per slice of the ranks, merged as a tree on the workers."""
     count = count or json.loads(pathlib.Path(dump, "ranks.json").read_text())["ranks"]
     if not (isinstance(count, int) and 0 < count <= MOST_RANKS):
         raise ValueError(f"{os.fspath(dump)}: {count!r} is no number of ranks")
@@ -136,7 +137,7 @@ def _local_client() -> typing.ContextManager[typing.Any]:
 
 
 def _ended(tool: Path | None, words: list[str]) -> tuple[int, bytes]:
-    """What the program ended with, and what it said. Never half an answer."""
+    """Exit code and output of the program. An incomplete answer raises."""
     ended = subprocess.run([find_tool(tool), *words], capture_output=True, stdin=subprocess.DEVNULL)
     if ended.returncode not in WORST_FIRST or not ended.stdout:
         said = ended.stderr.decode(errors="replace").strip()
@@ -149,7 +150,7 @@ def _lines(tool: Path | None, words: list[str], first: int, last: int) -> bytes:
 
 
 def _verified(tool: Path | None, words: list[str], first: int, last: int) -> list[tuple[int, str, typing.Any]]:
-    """Of each rank the code, a line for a person, and the JSON document."""
+    """For each rank the exit code, a line of text, and the JSON document."""
     verified = []
     for rank in range(first, last + 1):
         place = os.path.join(*words, f"rank-{rank}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A dump, opened: checked as docs/DUMP_FORMAT.md says, read as it is asked for."""
+"""An open dump: checked as in docs/DUMP_FORMAT.md, read on demand."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SHOWN = 50  # operators of a dump in a notebook
 
 
 class NamedTensor(typing.NamedTuple):
-    """A tensor that the model was given or owns, before the first operator."""
+    """An input, parameter or buffer of the model, before the first operator."""
 
     kind: str
     name: str
@@ -101,7 +101,7 @@ class Dump:
             self._trace.fail(f"/index holds {found} {what}, the manifest says {announced}")
 
     def _open_reference(self, named: manifest.Json | None, path: _PathLike | None) -> Dump | None:
-        """The dump that holds contents of this one, where it was given."""
+        """The dump that this one refers to, if it was given."""
         self._check_count(
             "contents of another dump", (named or {}).get("contents", 0), self._contents.referred()
         )
@@ -182,7 +182,7 @@ class Dump:
         return self._operator(number)
 
     def _near(self, name: str) -> str:
-        """What could have been meant."""
+        """A known name that is similar."""
         names = [row["name"] for row in self._index.records("operators")]
         near = [known for known in names if name in known] or difflib.get_close_matches(name, names)
         return f" (there is {', '.join(near[:3])})" if near else ""
@@ -287,7 +287,7 @@ class Dump:
     # Rows of /index as `Operator` and `Tensor`
 
     def _site(self, number: int) -> dict[str, typing.Any]:
-        """The members of an operator that say where it stands."""
+        """The members of an operator that give its place in the trace."""
         if number == layout.NONE:
             return {"module": "", "module_type": "", "frames": ()}
         row = self._index.record("sites", number)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can go wrong with a dump. All of it derives from `ReproCheckError`."""
+"""Errors about dumps. All of them derive from `ReproCheckError`."""
 
 from __future__ import annotations
 
 
 class ReproCheckError(Exception):
-    """`hint` says how to mend it; it is part of the text."""
+    """`hint` says what helps; it is part of the text."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(f"{message}\n  {hint}" if hint else message)
@@ -14,31 +14,31 @@ class ReproCheckError(Exception):
 
 
 class DamagedDump(ReproCheckError):
-    """Something is missing, malformed, or does not match its digest. Never a divergence."""
+    """A part is missing, malformed, or does not match its digest. This is never a divergence."""
 
 
 class IncompleteDump(ReproCheckError):
-    """No manifest: the recording never finished. Or a partial one, where that was not asked for."""
+    """The recording did not finish: it has no manifest, or it is partial and `partial=True` was not given."""
 
 
 class UnknownFormat(ReproCheckError):
-    """Not a dump, or one of another major version."""
+    """Not a dump, or a dump of another major version."""
 
 
 class NotStored(ReproCheckError):
-    """The dump has no bytes of this tensor: digests alone, a slice, or memory nobody had written."""
+    """The dump has no bytes of this tensor: only a digest, a slice, or memory that was never written."""
 
 
 class UnsupportedDtype(ReproCheckError):
-    """numpy has no such dtype without `ml_dtypes`; `raw()` gives the bytes."""
+    """NumPy has this dtype only with `ml_dtypes`; `raw()` returns the bytes."""
 
 
 class InvalidRecord(ReproCheckError):
-    """What `DumpWriter` was given cannot be recorded."""
+    """An argument of `DumpWriter` cannot be recorded."""
 
 
 class ToolError(ReproCheckError):
-    """`repro-check` could not judge: it is missing, or ended with a code other than 0 and 1."""
+    """`repro-check` gave no verdict: it is missing, or ended with a code other than 0 and 1."""
 
     def __init__(self, message: str, hint: str = "", exit_code: int | None = None) -> None:
         super().__init__(message, hint)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recording and comparing what runs in this process: for notebooks and tests. What `repro-check exec` loads into a
-program is loaded into this one."""
+"""Records and compares code of this process, for notebooks and tests. The process loads what `repro-check exec` loads
+into a program."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _seed(seed: int | None) -> None:
         sys.modules["numpy"].random.seed(seed)
 
 
-# Of a program, for the recorder: all of it, as it is.
+# The plan for the recorder: the whole program, unchanged.
 _WHOLE = {
     "level": "digest",
     "depth": "top",
@@ -93,14 +93,14 @@ def record(
     force: bool = False,
     tool: _Path | None = None,
 ) -> typing.Iterator[pathlib.Path]:
-    """Records every operator that PyTorch calls in this process into a dump, which is there when the block is left.
+    """Records every operator that PyTorch calls in this process. The dump is written at the end of the block.
 
-    seed: seeds `random`, NumPy and PyTorch first; without it generators are left alone.
-    force: replace a dump that is there.
-    tool: the program repro-check; else as find_tool() has it.
+    seed: seeds `random`, NumPy and PyTorch first; None seeds nothing.
+    force: replace an existing dump.
+    tool: the program repro-check; by default that of find_tool().
 
     Raises:
-        ToolError: nothing can be recorded, or a dump is there already
+        ToolError: nothing can be recorded, or the dump exists already
     """
     options = {"level": level, "depth": depth, "include": list(include), "exclude": list(exclude)}
     with _recorded(directory, seed=seed, force=force, tool=tool, **options):
@@ -151,12 +151,12 @@ def _make_dump(program: str, journal: pathlib.Path, dump: pathlib.Path, force: b
         raise ToolError(f"{dump}: only a part was recorded: {partial['reason']}")
 
 
-# A fact of a recorded call: whether what it changed stays for the next one.
+# A fact about a recorded call: whether the next call sees its changes.
 _STATE_OF_CALLS = b"process.state"
 
 
 def _generators() -> list[object]:
-    """Those of the process, which a seed sets."""
+    """The generators of this process that a seed sets."""
     import torch
 
     numpy = sys.modules.get("numpy.random")
@@ -178,22 +178,22 @@ def compare(
     flags: typing.Sequence[str] = (),
     tool: _Path | None = None,
 ) -> Outcome:
-    """Calls `function` so many times, and compares what its operators computed. When they diverge it is called as often
-    again, to have the values.
+    """Calls `function` `runs` times and compares the results of its operators. If they diverge, calls it as often again
+    to record the values.
 
-    state: what the function changes, such as (model, optimizer): modules, optimizers, schedulers and whatever else has
-        a state_dict, tensors, generators, arrays, and lists, tuples and dictionaries of them. It is put back behind
-        every call: each begins with what was there before the first, and that is there afterwards too. Without it each
-        call goes on from the one before.
-    directory: where the dumps are kept, as run-1, run-2, ...; without it they are removed.
-    seed: as for `record`, before every call; the generators are put back at the end. Without it the function seeds
-        itself, or draws other numbers in each call.
-    policy, ulp, rtol, atol: what counts as equal, as `repro-check diff` has it: bitwise where none is given, `ulp`
-        where ulp is, `tolerance` where rtol and atol are.
-    flags: further ones of `repro-check diff`.
+    state: what the function changes, such as (model, optimizer): modules, optimizers, schedulers and other objects
+        with a state_dict, tensors, generators, arrays, and lists, tuples and dictionaries of them. It is
+        restored after every call, so that each call begins with the same state. Without it each call continues from the
+        previous one.
+    directory: place of the dumps run-1, run-2, ...; without it they are removed.
+    seed: as for `record`, before every call; the generators are restored at the end. Without it the function must set
+        its own seeds, or it draws other numbers in each call.
+    policy, ulp, rtol, atol: what counts as equal, as for `repro-check diff`; by default bitwise, with ulp the policy
+        `ulp`, with rtol and atol the policy `tolerance`.
+    flags: further options of `repro-check diff`.
 
     Raises:
-        ToolError: nothing could be judged: nothing else is ever a pass
+        ToolError: there is no verdict
     """
     if runs < 2:
         raise ValueError("a comparison takes two runs at least")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`assert_reproducible`, for pytest and for anything else that knows an AssertionError: runs the program
-`repro-check`, and knows what it ends with."""
+"""`assert_reproducible`, for pytest and other test runners: runs the program `repro-check` and raises AssertionError
+if the runs diverge."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ FAILURES = {
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Outcome:
-    """A verdict: the runs agree or they do not. It shows its text, and in a notebook the page."""
+    """A verdict: the runs agree or diverge. It shows the text of the report, in a notebook the HTML page."""
 
     exit_code: int  #: 0 or 1
-    text: str  #: the report as a person reads it
-    reports: list[dict[str, typing.Any]]  #: the JSON report, or one a pair where there are several
+    text: str  #: the text report
+    reports: list[dict[str, typing.Any]]  #: the JSON report, or one per pair of runs
     directory: pathlib.Path  #: of the dumps
-    page: str = ""  #: the HTML report, where it was made in a notebook
+    page: str = ""  #: the HTML report, if it was made in a notebook
 
     @property
     def reproducible(self) -> bool:
@@ -49,18 +49,18 @@ class Outcome:
     __repr__ = __str__
 
     def _repr_html_(self) -> str | None:
-        """The page in a frame, which reaches nothing of the notebook; none in other places."""
+        """The page in a frame that has no access to the notebook; None in other places."""
         frame = '<iframe sandbox="allow-scripts" title="repro-check" width="100%" height="760" srcdoc="{}"></iframe>'
         return frame.format(html.escape(self.page)) if self.page else None
 
     def without_dumps(self) -> Outcome:
-        """The same where its dumps are removed."""
+        """The same outcome after its dumps are removed."""
         page = _without(self.page, self.directory)
         return dataclasses.replace(self, text=lasting(self.text, self.directory), page=page)
 
 
 def lasting(text: str, folder: pathlib.Path) -> str:
-    """`text` without the lines that lead into a folder which is removed."""
+    """`text` without the lines that name a removed folder."""
     return f"{_without(text, folder).rstrip()}\n  dumps      removed: directory=... keeps them"
 
 
@@ -83,10 +83,10 @@ def set_arguments(overrides: typing.Mapping[str, typing.Any], pointer: str = "")
 
 
 def judge(command: typing.Sequence[str], report: pathlib.Path, timeout: float | None = None) -> Outcome:
-    """Runs a command of repro-check that leaves a JSON report there.
+    """Runs a command of repro-check that writes a JSON report to `report`.
 
     Raises:
-        ToolError: for every end but 0 and 1, and for a report that is none
+        ToolError: for every exit code other than 0 and 1, and for an invalid report
     """
     page = report.with_suffix(".html")
     for earlier in (report, page):
@@ -139,7 +139,7 @@ def run(
 
 
 def _judged(code: int, text: str, path: pathlib.Path) -> Outcome:
-    """The verdict, where exit code and report say the same."""
+    """The verdict, if exit code and report agree."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -165,8 +165,8 @@ def assert_reproducible(
     timeout: float | None = None,
     **overrides: typing.Any,
 ) -> Outcome:
-    """Runs a configuration of repro-check (a file, or its content) and passes when the runs agree. Of a function,
-    which is called in this process, the keywords are those of `repro_check.compare`.
+    """Runs a configuration of repro-check (a file, or its content) and passes if the runs agree. A function is called
+    in this process; its keywords are those of `repro_check.compare`.
 
     overrides: values of the configuration: `threads=1`, `compare={"policy": "ulp", "ulp": 4}`.
     tool: the program; else as find_tool() has it.

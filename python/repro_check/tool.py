@@ -19,8 +19,8 @@ from .ownership import refusal
 
 
 def find_tool(argument: str | os.PathLike[str] | None = None) -> str:
-    """The argument, else $REPRO_CHECK, else what is built in the checkout that `pip install .` was called in, else what
-    this package's wheel has brought, else the `repro-check` of PATH.
+    """The argument, else $REPRO_CHECK, else the build of the checkout that `pip install .` was called in, else that
+    of this package's wheel, else `repro-check` in PATH.
 
     Raises:
         ToolError: that is no program
@@ -51,7 +51,7 @@ def find_tool(argument: str | os.PathLike[str] | None = None) -> str:
 
 
 def call(command: typing.Sequence[str], timeout: float | None = None) -> subprocess.CompletedProcess[str]:
-    """Runs it without a terminal, and keeps what it says."""
+    """Runs a command without a terminal, and captures its output."""
     return subprocess.run(
         command, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL, timeout=timeout
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes a dump, so that any framework can be judged by repro-check."""
+"""Writes dumps, so that repro-check can compare any framework."""
 
 from __future__ import annotations
 
@@ -293,7 +293,7 @@ class DumpWriter:
     # What the run started from
 
     def input(self, name: str, data: Data) -> None:
-        """Names a tensor that the model was given: a difference in it is then told as such."""
+        """Names an input of the model. The report then names a difference in it."""
         self._name("input", name, data, f"input:{name}")
 
     def parameter(self, name: str, data: Data) -> None:
@@ -301,7 +301,7 @@ class DumpWriter:
         self._name("parameter", name, data, f"state:{name}")
 
     def buffer(self, name: str, data: Data) -> None:
-        """Names a tensor that the model owns and does not learn."""
+        """Names a tensor of the model that is not trained."""
         self._name("buffer", name, data, f"state:{name}")
 
     def _name(self, kind: str, name: str, data: Data, full: str) -> None:
