@@ -230,7 +230,7 @@ class Cache(Security):
         before = sorted(self.cache.rglob("*"))
         (_, _, _, private, names), said = self.shown_plan()
         self.assertIn(why, said)
-        self.assertIn("for this run alone", said)
+        self.assertIn("for this run only", said)
         self.assertTrue(private.startswith(str(self.temporary)), private)
         self.assertIn("probe.so", names)
         self.assertEqual(sorted(self.cache.rglob("*")), before)

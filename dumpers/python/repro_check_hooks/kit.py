@@ -59,8 +59,8 @@ class Torch:
         self.folder = folder
         self.library = os.path.join(libraries or os.path.join(folder, "lib"), "libc10.so")
         if not os.path.exists(self.library):
-            raise Refused(f"PyTorch {version} has no {self.library}, so nothing fits it",
-                          "take one of pip, conda or the distribution")
+            raise Refused(f"PyTorch {version} has no {self.library}, so no probe or recorder fits it",
+                          "use a PyTorch of pip, conda or the distribution")
 
     @property
     def release(self) -> str:
@@ -81,7 +81,7 @@ class Torch:
         place = os.path.join(self.folder, "include")
         if not os.path.exists(os.path.join(place, "ATen", "ATen.h")):
             raise Refused(f"there is no {product} for PyTorch {self.version}, and it has no headers in {place} to "
-                          "build one against", "install them (Debian: libtorch-dev), or a PyTorch that brings them")
+                          "build one against", "install them (Debian: libtorch-dev), or use a PyTorch that has them")
         # The system's own folder is searched anyway, and works only where it stands in that order.
         return [folder for folder in (place, os.path.join(place, "torch", "csrc", "api", "include"))
                 if folder != "/usr/include"]
@@ -93,8 +93,8 @@ class Torch:
         found = [next((name for name in names if name.startswith(start)), "")
                  for start in ("libtorch_cpu.so", "libtorch.so")]
         if not all(found):
-            raise Refused(f"PyTorch {self.version} has no libtorch_cpu.so in {place}, so nothing fits it",
-                          "take one of pip, conda or the distribution")
+            raise Refused(f"PyTorch {self.version} has no libtorch_cpu.so in {place}, so no probe or recorder fits it",
+                          "use a PyTorch of pip, conda or the distribution")
         return [*(os.path.join(place, name) for name in found), self.library]
 
 
@@ -124,7 +124,7 @@ def torch_of(library: str) -> Torch:
         parts = [_after(file, f"#define TORCH_VERSION_{part} ") or "" for part in ("MAJOR", "MINOR", "PATCH")]
         version = version or (".".join(parts) if all(parts) else None)
     if not version:
-        raise Refused(f"nothing tells which PyTorch {library} is of, so nothing fits it",
+        raise Refused(f"the PyTorch version of {library} is unknown, so no probe or recorder fits it",
                       "install its headers (Debian: libtorch-dev)")
     return Torch(version, folder, place)
 
@@ -181,7 +181,7 @@ class _Build:
         self._kit = os.path.abspath(os.path.join(libexec, "kit"))
         if torch.has_old_abi():
             raise Refused(f"PyTorch {torch.version} has the old C++ ABI of GCC, for which there is no {product}",
-                          "take a release from 2.7 on, or the distribution's package")
+                          "use release 2.7 or later, or the distribution's package")
         try:
             with open(os.path.join(self._kit, "id"), encoding="utf-8") as file:
                 self._id = file.read().strip()
@@ -219,7 +219,7 @@ class _Build:
                 raise Refused(f"{self._refusal()}, so nothing is built there",
                               "set TMPDIR to a folder that only you can write to")
             if not os.path.exists(self.place):
-                _say(f"repro-check: {why}: the cache is not used, and the {self.product} is built for this run alone\n")
+                _say(f"repro-check: {why}: the cache is not used, and the {self.product} is built for this run only\n")
         if os.path.exists(self.place):
             return self.place
         # Asked first: without them nothing else matters.
@@ -232,7 +232,7 @@ class _Build:
                     self._make(lock, compiler, headers, libraries)
         except OSError as error:
             raise Refused(f"the {self.product} for PyTorch {self.torch.version} cannot be kept in {self._folder}: "
-                          f"{error.strerror}", "point XDG_CACHE_HOME at a folder that can be written") from None
+                          f"{error.strerror}", "set XDG_CACHE_HOME to a writable folder") from None
         return self.place
 
     def _make(self, lock: "_Lock", compiler: "List[str]", headers: "List[str]", libraries: "List[str]") -> None:
@@ -332,7 +332,7 @@ class _Build:
             compiler, code = failed[0]
             how = f"was killed by signal {-code}" if code < 0 else f"ended with {code}"
             raise Refused(f"the {self.product} for PyTorch {self.torch.version} could not be built: {compiler} {how}",
-                          f"what it said is in {self._log}")
+                          f"its output is in {self._log}")
 
 
 def _make_folder(folder: str) -> None:
@@ -376,8 +376,7 @@ class _Lock:
             try:
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                _say(f"repro-check: another process is building for PyTorch {self._torch.version}, which is waited "
-                     "for\n")
+                _say(f"repro-check: waiting for another process that builds for PyTorch {self._torch.version}\n")
                 fcntl.flock(self._file, fcntl.LOCK_EX)
             self.held = True
         except OSError:

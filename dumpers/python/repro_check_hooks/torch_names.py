@@ -18,32 +18,32 @@ if TYPE_CHECKING:
 
 _ITS_PYTHON = {"_json", "_thread", "concurrent", "multiprocessing", "random", "sys", "threading"}
 
-_COMPILED = "what compiled code takes in and gives out is not recorded"
-_COMPILING = "what a compiler runs to compile is recorded as part of the program"
-_GROUPS = "which ranks an exchange is between is not known"
-_HANDED_OUT = "the batches that a loader hands out are not recorded"
-_KERNELS = "kernels of Triton are not recorded"
-_LANES = "what the threads of a pool compute is not told apart"
-_MADE_BY = "what workers do for a batch is not recorded"
-_NUMPY = "draws from NumPy's generators that no operator makes are not seen"
-_OF_STAGES = "passes by which a stage of a pipeline finds out shapes are compared, and differ by chance"
-_ORDER = "which samples a batch is made of is not recorded"
-_PARTS = "tensors that lie on several ranks are not compared"
-_RANDOM = "draws from the module random are not seen"
-_SCALED = "the scale of gradients, and which steps it skips, are not recorded"
+_COMPILED = "inputs and results of compiled code are not recorded"
+_COMPILING = "the compiler's own operators are recorded as part of the program"
+_GROUPS = "the ranks of collectives and messages are not known"
+_HANDED_OUT = "batches of data loaders are not recorded"
+_KERNELS = "Triton kernels are not recorded"
+_LANES = "operators of the threads of a pool are recorded without an order"
+_MADE_BY = "operators of worker processes are not recorded"
+_NUMPY = "draws from NumPy's generators are not recorded"
+_OF_STAGES = "the passes in which a pipeline stage determines shapes are compared, and may differ by chance"
+_ORDER = "the samples of a batch are not recorded"
+_PARTS = "distributed tensors are not compared"
+_RANDOM = "draws from the module random are not recorded"
+_SCALED = "loss scales and skipped steps are not recorded"
 _STEPS = "steps of optimizers are not recorded"
-_TUNING = "kernels that are tried out to tune them are recorded as part of the program"
-_WAYS = "a step that runs code of the program's may pass for one of PyTorch's own"
+_TUNING = "trial launches of an autotuner are recorded as part of the program"
+_WAYS = "a step with hooks of the program may count as one of PyTorch's own"
 
 _EVER = "any", ""
 
 NAMES: "Dict[str, Dict[str, Row]]" = {
     "torch": {
         "Tensor._cdata": (*_EVER, "values, names of parameters and states are not recorded"),
-        "Tensor.map_": (*_EVER, "what it writes is not seen"),
-        "Tensor.map2_": (*_EVER, "what it writes is not seen"),
-        "UntypedStorage._cdata": (*_EVER, "memory that FSDP gives to a tensor is taken for written by no operator"),
-        "_C.DisableTorchFunction": (*_EVER, "classes of tensors of the program are told of what hooks ask"),
+        "Tensor.map_": (*_EVER, "its writes are not recorded"),
+        "Tensor.map2_": (*_EVER, "its writes are not recorded"),
+        "UntypedStorage._cdata": (*_EVER, "memory that FSDP assigns to a tensor counts as written without an operator"),
+        "_C.DisableTorchFunction": (*_EVER, "tensor subclasses of the program see the calls of the hooks"),
         "_C._AutoDispatchBelowAutograd": (*_EVER, _KERNELS),
         "_C._DisableTorchDispatch": (*_EVER, _KERNELS),
         "_C._dynamo.eval_frame._FrameAction": ("2.7", "", _COMPILING),
@@ -58,8 +58,8 @@ NAMES: "Dict[str, Dict[str, Row]]" = {
         "amp.GradScaler()._scale": ("2.3", "", _SCALED),
         "cuda.amp.GradScaler()._per_optimizer_states": (*_EVER, _SCALED),
         "cuda.amp.GradScaler()._scale": (*_EVER, _SCALED),
-        "multiprocessing.reductions.rebuild_tensor": (*_EVER, "memory that comes from another process is not watched"),
-        "nn.Module()._parameters": (*_EVER, "parameters that no optimizer has are not looked for"),
+        "multiprocessing.reductions.rebuild_tensor": (*_EVER, "memory from another process is not observed"),
+        "nn.Module()._parameters": (*_EVER, "parameters that no optimizer has are not reported"),
     },
     "torch.optim.optimizer": {
         "Optimizer()._optimizer_step_post_hooks": ("2.0", "", _WAYS),
@@ -73,7 +73,7 @@ NAMES: "Dict[str, Dict[str, Row]]" = {
         "_BaseDataLoaderIter": (*_EVER, _HANDED_OUT),
         "_BaseDataLoaderIter()._dataset": (*_EVER, _ORDER),
         "_BaseDataLoaderIter()._num_workers": (*_EVER, _ORDER),
-        "_BaseDataLoaderIter()._num_yielded": (*_EVER, "how far a loader had gone before a checkpoint is not recorded"),
+        "_BaseDataLoaderIter()._num_yielded": (*_EVER, "the position of a loader before a checkpoint is not recorded"),
         "_BaseDataLoaderIter._next_index": (*_EVER, _ORDER),
         "_MultiProcessingDataLoaderIter": (*_EVER, _HANDED_OUT),
         "_MultiProcessingDataLoaderIter()._in_order": ("2.6", "", _MADE_BY),
@@ -82,9 +82,9 @@ NAMES: "Dict[str, Dict[str, Row]]" = {
         "_MultiProcessingDataLoaderIter()._task_info": (*_EVER, _MADE_BY),
         "_MultiProcessingDataLoaderIter()._workers": (*_EVER, _MADE_BY),
         "_MultiProcessingDataLoaderIter._reset": (*_EVER, _MADE_BY),
-        "_MultiProcessingDataLoaderIter._try_get_data": (*_EVER, "batches are compared in the order they come in"),
+        "_MultiProcessingDataLoaderIter._try_get_data": (*_EVER, "batches are compared in the order of their arrival"),
         "_MultiProcessingDataLoaderIter._try_put_index": (*_EVER, _MADE_BY),
-        "_utils.pin_memory._pin_memory_loop": (*_EVER, "pinned batches are compared in the order they come in"),
+        "_utils.pin_memory._pin_memory_loop": (*_EVER, "pinned batches are compared in the order of their arrival"),
         "_utils.worker._worker_loop": (*_EVER, _MADE_BY),
     },
     "torch.distributed.distributed_c10d": {
@@ -95,18 +95,18 @@ NAMES: "Dict[str, Dict[str, Row]]" = {
     },
     "torch.nn.parallel.distributed": {
         "DistributedDataParallel().parameters_to_ignore": (
-            *_EVER, "parameters that are left alone by it pass for ones that it keeps alike"),
+            *_EVER, "parameters that it ignores count as replicas"),
     },
     "torch.distributed.fsdp.fully_sharded_data_parallel": {
         "FullyShardedDataParallel()._fsdp_wrapped_module": (
-            *_EVER, "names of parameters are others when a module is sharded"),
+            *_EVER, "names of parameters change when a module is sharded"),
     },
     "torch.distributed.tensor._api": {
         "DTensor()._local_tensor": ("2.5", "", _PARTS),
         "DTensor()._spec": ("2.5", "", _PARTS),
     },
     "torch.distributed.tensor._utils": {
-        "compute_local_shape_and_global_offset": ("2.5", "", "where in the whole a part of a tensor lies is not known"),
+        "compute_local_shape_and_global_offset": ("2.5", "", "the position of a part in its tensor is not known"),
     },
     "torch.distributed._functional_collectives": {
         "AsyncCollectiveTensor().elem": ("2.1", "", _PARTS),
@@ -121,13 +121,13 @@ NAMES: "Dict[str, Dict[str, Row]]" = {
         "CompilationCallbackHandler.install_callbacks": ("2.6", "", _COMPILING),
     },
     "torch._dynamo.guards": {
-        "CheckFunctionManager": ("2.0", "", "compiled code is compiled anew at each call"),
+        "CheckFunctionManager": ("2.0", "", "code is compiled again at each call"),
     },
     "torch._dynamo.output_graph": {
         "OutputGraph.call_user_compiler": ("2.0", "", _COMPILED),
     },
     "torch._dynamo.eval_frame": {
-        "OptimizedModule()._orig_mod": ("2.0", "", "names of parameters are others when a module is compiled"),
+        "OptimizedModule()._orig_mod": ("2.0", "", "names of parameters change when a module is compiled"),
     },
     "torch._inductor.runtime.triton_heuristics": {
         "CachingAutotuner.benchmark_all_configs": ("2.4", "", _TUNING),
@@ -142,24 +142,24 @@ NAMES: "Dict[str, Dict[str, Row]]" = {
         "Autotuner._bench": (*_EVER, _TUNING),
     },
     "numpy.random": {
-        "bit_generator.randbits": (*_EVER, "generators of NumPy that are given no seed are not pinned"),
+        "bit_generator.randbits": (*_EVER, "NumPy generators without a seed are not seeded"),
         "mtrand._rand": (*_EVER, _NUMPY),
         "mtrand._rand._bit_generator": (*_EVER, _NUMPY),
     },
     "random": {"_inst": (*_EVER, _RANDOM)},
     "sys": {
-        "_current_frames": (*_EVER, "a module that was loaded in a way of its own may be watched too early"),
+        "_current_frames": (*_EVER, "a module that the program loads itself may be observed too early"),
         "_getframe": (*_EVER, "lines of the program are not known"),
     },
     "_json": {"make_scanner": (*_EVER, "the plan of a recording is read more slowly")},
     "_thread": {
         "_local": (*_EVER, "nothing is recorded"),
-        "start_joinable_thread": ("3.13", "", "what threads compute is not told apart"),
-        "start_new": (*_EVER, "what threads compute is not told apart"),
+        "start_joinable_thread": ("3.13", "", "operators of threads are recorded without an order"),
+        "start_new": (*_EVER, "operators of threads are recorded without an order"),
     },
     "threading": {
         "Thread()._target": (*_EVER, _LANES),
-        "_make_invoke_excepthook": (*_EVER, "an exception that ends a thread is not known"),
+        "_make_invoke_excepthook": (*_EVER, "exceptions that end a thread are not recorded"),
     },
     "concurrent.futures.thread": {
         "_WorkItem": (*_EVER, _LANES),

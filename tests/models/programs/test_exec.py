@@ -721,16 +721,16 @@ class HowItEnds(Exec):
             """)
         self.python("A", file)
         self.assertEqual([(note["where"], note["error"], note["count"]) for note in self.manifest("A")["notes"]], [
-            ("torch.optim.optimizer._global_optimizer_pre_hooks", "this release has no such name, so a step that runs "
-             "code of the program's may pass for one of PyTorch's own", 1),
+            ("torch.optim.optimizer._global_optimizer_pre_hooks", "this release has no such name, so a step with hooks of "
+             "the program may count as one of PyTorch's own", 1),
             *(("torch.utils.data.dataloader._BaseDataLoaderIter" + name, "this release has no such name, so " + lost, 1)
               for name, lost in (
-                  ("", "the batches that a loader hands out are not recorded"),
-                  ("()._dataset", "which samples a batch is made of is not recorded"),
-                  ("()._num_workers", "which samples a batch is made of is not recorded"),
-                  ("()._num_yielded", "how far a loader had gone before a checkpoint is not recorded"),
-                  ("._next_index", "which samples a batch is made of is not recorded")))])
-        self.assertIn("so the batches that a loader hands out are not recorded", self.tool("diff", "A", "A").stdout)
+                  ("", "batches of data loaders are not recorded"),
+                  ("()._dataset", "the samples of a batch are not recorded"),
+                  ("()._num_workers", "the samples of a batch are not recorded"),
+                  ("()._num_yielded", "the position of a loader before a checkpoint is not recorded"),
+                  ("._next_index", "the samples of a batch are not recorded")))])
+        self.assertIn("so batches of data loaders are not recorded", self.tool("diff", "A", "A").stdout)
 
     def test_how_it_ends_is_in_the_manifest_and_compared(self):
         self.program("""
@@ -859,7 +859,7 @@ class HowItEnds(Exec):
         result = self.exec("A", sys.executable, "-c", "import torch; print(torch.__version__)", code=4,
                            env={**CLEAN, "PYTHONPATH": str(fake.parent)})
         self.assertEqual(result.stdout, "9.9.1\n")
-        self.assertIn("so nothing fits it", result.stderr)
+        self.assertIn("so no probe or recorder fits it", result.stderr)
 
     def test_children(self):
         file = self.program("""

@@ -214,7 +214,7 @@ class Refused(FirstUse):
         for what, how in (("echo boom: no such type; exit 3", "ended with 3"), ("kill -9 $$", "signal 9")):
             with self.subTest(what):
                 self.compiler(what)
-                self.refused("could not be built", how, "what it said is in", "for PyTorch")
+                self.refused("could not be built", how, "its output is in", "for PyTorch")
                 self.assertEqual(self.products() + self.kept("*.o") + self.kept("building-*"), [])
                 for log in self.cache.glob("*/*.log"):
                     self.assertIn("boom" if "boom" in what else "-std=c++20", log.read_text())
@@ -274,7 +274,7 @@ class Built(FirstUse):
             self.assertEqual(together.count(f"building the {product} for PyTorch"), 1)
         self.assertRegex(together, r"once: 0 of (\d) units, 0 s \.\.\.( \d of \1 units, \d+ s \.\.\.)* \1 of \1 units, \d+ s \.\.\. "
                                    r"done after \d+ s\n")
-        self.assertIn("another process is building for PyTorch", together)
+        self.assertIn("waiting for another process that builds for PyTorch", together)
         self.assertEqual(len(self.products()), 2)
         self.assertEqual(self.kept("building-*"), [])
         self.assertEqual([name.split("-")[0] for name in self.kept("*.o")], ["engine", "probe", "recorder"])
