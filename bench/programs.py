@@ -68,7 +68,7 @@ PROGRAMS = (
             "--train.global_batch_size 4 --train.micro_batch_size 2 --precision 32-true --devices 1 --out_dir out "
             "--train.tie_embeddings false --eval.initial_validation false --logger_name csv", "litgpt", "files: out/final/*.pth"),
     Program("stanza charlm",
-            "python -m stanza.models.charlm --train_file train.txt --eval_file validation.txt --epochs 1 --hidden_dim 16 "
+            "python -m stanza.models.charlm --train_file train.txt --eval_file validation.txt --epochs 1 --char_hidden_dim 16 "
             "--char_emb_dim 8 --batch_size 4 --bptt_size 20 --cpu --save_dir out --seed 3", "characters", "files: out/*.pt"),
     Program("chemprop train",
             "chemprop train --data-path molecules.csv --task-type regression --epochs 2 --accelerator cpu --output-dir out "

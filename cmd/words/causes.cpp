@@ -6,8 +6,8 @@
 #include <cstddef>
 
 #include "cmd/render/say.h"
+#include "cmd/words/catalogue.h"
 #include "cmd/words/fields.h"
-#include "cmd/words/phrases.h"
 #include "core/trace/op_record.h"
 
 namespace repro_check::cmd {
@@ -17,170 +17,6 @@ using comparators::Cause;
 using comparators::CauseKind;
 using comparators::Phrase;
 using comparators::Phrases;
-
-struct CauseRow {
-  CauseKind kind;
-  std::string_view name;
-  std::string_view headline;  ///< in a verdict line; empty = the operator stands there
-  std::string_view advice;    ///< empty where it depends on the operator
-};
-
-constexpr auto kCauses = std::to_array<CauseRow>({
-    {CauseKind::kNone, "", "", ""},
-    {CauseKind::kMode,
-     "eval against train",
-     "modules ran in another mode",
-     "give both runs one \"mode\", \"eval\" or \"train\"; a traced or frozen model keeps the mode "
-     "that it was made in"},
-    {CauseKind::kInputData,
-     "input data",
-     "the input data differ",
-     "give both runs the same data: look at the file, the seed and the preprocessing of this "
-     "input"},
-    {CauseKind::kWeights,
-     "weights",
-     "the weights differ",
-     "load the same checkpoint in both runs; look at \"model\", at casts of dtype and at what "
-     "changes the weights before the run"},
-    {CauseKind::kConstant,
-     "constant differs",
-     "the program handed over another value",
-     "trace or script the model again, once, with a seed, and use that file in both runs"},
-    {CauseKind::kArgument,
-     "argument differs",
-     "an operator was called with other arguments",
-     "the model computes it: look at what it computes it from, \"inputs\" or a value of the host"},
-    {CauseKind::kRngStream,
-     "rng stream",
-     "random numbers differ",
-     "mend where the stream parted, or set \"rng\": \"host\""},
-    {CauseKind::kGeneratorAlgorithm,
-     "generator algorithm",
-     "generators gave other numbers",
-     "set \"rng\": \"host\", so that both draw on the CPU"},
-    {CauseKind::kUninitialised,
-     "uninitialised memory",
-     "memory that nobody has written was read",
-     "fill the tensor in the model (zeros instead of empty); \"determinism\": \"error\" fills "
-     "fresh memory where LibTorch can, and shows who reads it"},
-    {CauseKind::kRace,
-     "race on a tensor in use",
-     "two threads used one tensor at a time",
-     "wait for the other thread or stream before the tensor is written or read, or give the "
-     "operator a clone()"},
-    {CauseKind::kFlushToZero,
-     "flush to zero",
-     "one run flushes tiny numbers to zero",
-     "set the same \"settings\": {\"flush_denormal\"} in both runs; a GPU kernel may flush by "
-     "itself"},
-    {CauseKind::kOverflow,
-     "overflow",
-     "a value overflowed",
-     "use a wider \"dtype\", scale the values (loss scale, normalisation), or cast with "
-     "saturation"},
-    {CauseKind::kTies,
-     "ties broken differently",
-     "equal values were taken in another order",
-     "use a stable sort, or do not let the order of equal values matter"},
-    {CauseKind::kLayout,
-     "layout differs",
-     "inputs have another memory layout",
-     "bring the tensor into one memory format in both runs (contiguous(memory_format))"},
-    {CauseKind::kSettings, "settings differ", "settings differ", ""},
-    {CauseKind::kEnvironment,
-     "environment differs",
-     "the environments differ",
-     "numbers of two environments agree only within a tolerance: set \"compare\": {\"policy\": "
-     "\"tolerance\"}, or give both the same versions and, in \"env\", the same ATEN_CPU_CAPABILITY "
-     "and MKL_CBWR"},
-    {CauseKind::kThreads,
-     "threads",
-     "the numbers of threads differ",
-     "set the same \"threads\" in both runs"},
-    {CauseKind::kNondeterministicKernel,
-     "nondeterministic kernel",
-     "a kernel does not repeat",
-     "set \"determinism\": \"error\", which takes a deterministic kernel or refuses"},
-    {CauseKind::kUnexplained,
-     "unexplained",
-     "",
-     "record again with \"dump\": {\"depth\": \"all\"} to see the kernel inside, and repeat the "
-     "run to see whether it differs each time"},
-    {CauseKind::kPropagated, "propagated", "", "look at where the control flow parted"},
-    {CauseKind::kAmplified, "amplified", "", ""},
-    {CauseKind::kReceived,
-     "received from another rank",
-     "another rank sent something else",
-     "look at the other ranks: the one that parted before it put something else in; `repro-check "
-     "diff` of the two directories that hold them leads with it"},
-    {CauseKind::kUnobservedWrite,
-     "unobserved write",
-     "a value was changed by something that is not recorded",
-     "look for writes past the dispatcher (`.data`, another stream, custom operators); record with "
-     "\"dump\": {\"depth\": \"all\"}"},
-    {CauseKind::kOutsideOperators,
-     "computed outside of operators",
-     "the program computed another value between operators",
-     "compare how the two programs compute this value: arithmetic on numbers taken out of tensors "
-     "is in no trace"},
-    {CauseKind::kOtherValue,
-     "another value is returned",
-     "the program returns another value",
-     "compare what the two programs return"},
-    {CauseKind::kOtherStructure,
-     "another structure is returned",
-     "the program returns another structure",
-     "compare what the two programs return; nothing that the operators made differs"},
-    {CauseKind::kDtypePromotion,
-     "dtype promotion",
-     "dtypes differ",
-     "bring both runs to one type: the same autocast, the same default dtype, the same \"dtype\" "
-     "argument; another LibTorch may promote otherwise"},
-    {CauseKind::kMismatch,
-     "mismatch",
-     "",
-     "run both with the same \"model\", \"dtype\" and autocast; another LibTorch may return "
-     "another type"},
-    {CauseKind::kOperatorDiffers,
-     "operator differs",
-     "another operator was called",
-     "compare the model files, and the LibTorch versions of the two runs"},
-    {CauseKind::kReordered,
-     "reordered",
-     "operators were called in another order",
-     "make the order of the calls fixed: it may follow a set, a dict or threads; \"order\": "
-     "\"relaxed\" lets it pass where everything is bit-equal"},
-    {CauseKind::kDecomposed,
-     "decomposed",
-     "one operator stands for others",
-     "record both runs with the same LibTorch and the same \"dump\": {\"depth\"}"},
-    {CauseKind::kLoop,
-     "loop",
-     "a loop ran another number of times",
-     "look at what ends the loop: a value computed by the model, or an input of another length"},
-    {CauseKind::kControlFlow,
-     "control flow",
-     "the program took another way",
-     "look at the branch: another graph or version, a value of the host, or random numbers"},
-    {CauseKind::kMissing,
-     "missing",
-     "the baseline alone called operators",
-     "compare the model files, \"mode\" and \"dump\": {\"depth\"} of the two runs"},
-    {CauseKind::kExtra,
-     "extra",
-     "the candidate alone called operators",
-     "compare the model files, \"mode\" and \"dump\": {\"depth\"} of the two runs"},
-});
-
-constexpr bool has_each_cause() {
-  for (std::size_t i = 0; i < kCauses.size(); ++i) {
-    if (kCauses[i].kind != static_cast<CauseKind>(i)) return false;
-  }
-  return kCauses.back().kind == comparators::kLastCause;
-}
-static_assert(has_each_cause(), "the table has a row for each CauseKind, in its order");
-
-const CauseRow& row_of(CauseKind kind) { return kCauses.at(static_cast<std::size_t>(kind)); }
 
 std::string words_of_phrase(const Phrase& phrase) {
   return say_unescaped(phrase_text(phrase.key), fields_json(phrase.fields));
@@ -208,8 +44,6 @@ std::string_view joint(std::string_view before, std::string_view behind) {
 
 }  // namespace
 
-std::string_view cause_name(CauseKind kind) noexcept { return row_of(kind).name; }
-
 std::string sentence_of(const Phrases& phrases) {
   std::string text;
   for (const Phrase& phrase : phrases) {
@@ -220,9 +54,9 @@ std::string sentence_of(const Phrases& phrases) {
 }
 
 FindingText words_of(const Cause& cause) {
-  return {std::string(cause_name(cause.kind)),
+  return {row_of(cause.kind).title,
           sentence_of(cause.evidence),
-          cause.advice ? words_of_phrase(*cause.advice) : std::string(row_of(cause.kind).advice)};
+          cause.advice ? words_of_phrase(*cause.advice) : row_of(cause.kind).advice};
 }
 
 bool is_proven(const Cause& cause) { return weight_of(cause) == "proof"; }
@@ -231,7 +65,7 @@ std::string headline_of(const Cause& cause) {
   const bool is_unseeded = std::ranges::any_of(cause.evidence, [](const Phrase& phrase) {
     return phrase.key == "process-not-seeded" || phrase.key == "never-seeded";
   });
-  return is_unseeded ? "random numbers were not seeded" : std::string(row_of(cause.kind).headline);
+  return is_unseeded ? "random numbers were not seeded" : row_of(cause.kind).headline;
 }
 
 std::string brief_of(const Cause& cause) {

@@ -12,9 +12,6 @@
 
 namespace repro_check::cmd {
 
-/// `rng stream`, as reports and docs/CAUSES.md call it; empty for kNone.
-std::string_view cause_name(comparators::CauseKind kind) noexcept;
-
 /// One sentence of phrases in a row. Not escaped.
 std::string sentence_of(const comparators::Phrases& phrases);
 

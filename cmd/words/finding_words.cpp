@@ -49,7 +49,7 @@ std::vector<std::string> warnings_of(const comparators::Report& report) {
 
 void describe(JsonWriter f, const Finding& finding) {
   const FindingText text = words_of(finding);
-  f.json()["id"] = row_of(finding.id).name;
+  f.json()["id"] = comparators::finding_id(finding.id);
   f("weight", finding.weight);
   Json& where = f.json()["where"] = json_of(finding.where);
   if (where.is_null()) where = Json::object();
@@ -58,8 +58,7 @@ void describe(JsonWriter f, const Finding& finding) {
 }
 
 void describe(JsonReader f, Finding& finding) {
-  f.at("id").word(
-      finding.id, comparators::kLastFinding, [](FindingId id) { return row_of(id).name; });
+  f.at("id").word(finding.id, comparators::kLastFinding, comparators::finding_id);
   f("weight", finding.weight)("where", finding.where);
   finding.fields = fields_in(f.json().at("fields"));
 }

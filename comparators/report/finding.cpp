@@ -4,9 +4,42 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstddef>
 
+#include "core/text/text.h"
+
 namespace repro_check::comparators {
+namespace {
+
+constexpr std::string_view kIds =
+    "initial-weights-differ|weights-written-between-steps|running-statistics-drift|"
+    "tensor-parallel-other-data|tensor-parallel-other-draws|tensor-parallel-activations-differ|"
+    "clipped-by-norms-of-parts|clipped-to-other-norms|clipped-other-parameters|"
+    "clipped-before-reduction|clipped-by-own-norm|scaled-by-own-norm|loss-scales-differ|"
+    "overflow-not-reduced|reduced-in-parts|clipped-on-some-ranks|step-skipped-on-some-ranks|"
+    "gradients-changed-behind-reduction|gradients-changed-behind-backward|called-past-wrapper|"
+    "partial-gradients-of-replicas|gradients-of-some-ranks-differ|"
+    "unused-parameters-block-reduction|gradients-not-reduced|gradients-missing-on-some-ranks|"
+    "some-gradients-not-reduced|parameter-groups-differ|learning-rates-differ|"
+    "optimizer-options-differ|optimizer-state-differs|weights-written-beside-optimizer|"
+    "exchanges-part|collective-mismatch|split-mismatch|content-mismatch|result-mismatch|"
+    "rank-missing|message-missing|ranks-read-same-data|ranks-read-same-samples|"
+    "same-order-in-every-epoch|every-worker-reads-all|samples-overlap|trained-and-validated|"
+    "samples-padded|norm-lacks-shard|norm-counts-replicas|norm-of-more|steps-skipped|"
+    "steps-uneven|steps-ended-by-exception|steps-joined|left-join-uneven|masks-are-copies|"
+    "generator-of-another-rank|no-draws-on-some-ranks|parts-are-copies|nan-on-rank|"
+    "no-gradients|weights-never-moved|parameters-in-no-optimizer|parameters-without-gradient|"
+    "parameters-not-moved|averaged-at-times|read-unwritten|ranks-of-several-runs|"
+    "ranks-of-several-attempts|ranks-of-several-parts|ranks-part-and-meet";
+static_assert(std::ranges::count(kIds, '|') == static_cast<std::ptrdiff_t>(kLastFinding),
+              "every FindingId has its id, in its order");
+
+}  // namespace
+
+std::string_view finding_id(FindingId id) noexcept {
+  return core::word_at(kIds, static_cast<std::size_t>(id));
+}
 
 std::string numbered(std::string_view noun, std::span<const std::uint32_t> numbers) {
   constexpr std::size_t kShown = 8;

@@ -18,8 +18,8 @@ using RankList = std::vector<std::uint32_t>;
 /// `rank 1`, `ranks 0, 2, 4-7`; of many rows in a row the first.
 std::string numbered(std::string_view noun, std::span<const std::uint32_t> numbers);
 
-/// Every judgement that a comparison can make. What a person reads of each is a row of the
-/// catalogue in cmd/words/, in this order; no comparator writes a sentence.
+/// Every judgement that a comparison can make. What a person reads of each is a row of
+/// cmd/words/catalogue.json, by its id; no comparator writes a sentence.
 enum class FindingId : std::uint8_t {
   // State that replicas must have alike, by what parts first.
   kInitialWeightsDiffer,
@@ -98,6 +98,8 @@ enum class FindingId : std::uint8_t {
   kPartAndMeet,
 };
 inline constexpr FindingId kLastFinding = FindingId::kPartAndMeet;
+/// `gradients-not-reduced`: stable, in JSON and in expectations.
+std::string_view finding_id(FindingId id) noexcept;
 
 /// What a finding is about, by name: numbers, names and lists of both, and no sentences.
 using FieldValue =

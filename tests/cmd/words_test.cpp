@@ -3,16 +3,17 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdlib>
 #include <fstream>
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "cmd/words/catalogue.h"
 #include "cmd/words/causes.h"
 #include "cmd/words/finding_words.h"
-#include "cmd/words/phrases.h"
 #include "comparators/report/finding.h"
 #include "tests/support/files.h"
 
@@ -34,35 +35,43 @@ std::string without_fields(std::string_view text) {
   return out;
 }
 
+std::vector<FindingId> all_findings() {
+  std::vector<FindingId> ids;
+  for (int i = 0; i <= static_cast<int>(comparators::kLastFinding); ++i) {
+    ids.push_back(static_cast<FindingId>(i));
+  }
+  return ids;
+}
+
 /// The rows of one table of the documentation.
-std::string table_of(FindingTable table) {
+std::string table_of(std::string_view table) {
   std::string out = "| id | said | weight | when |\n|---|---|---|---|\n";
-  for (const FindingRow& row : finding_catalogue()) {
+  for (const FindingId id : all_findings()) {
+    const FindingRow& row = row_of(id);
     if (row.table != table) continue;
-    out += "| `" + std::string(row.name) + "` | " + without_fields(row.title) + " | " +
-           std::string(row.weight) + " | " + std::string(row.when) + " |\n";
+    out += "| `" + std::string(comparators::finding_id(id)) + "` | " + without_fields(row.title) +
+           " | " + row.weight + " | " + row.when + " |\n";
   }
   return out;
 }
 
 struct Placed {
-  FindingTable table;
   std::string_view page;
-  std::string_view mark;
+  std::string_view table;
 };
 constexpr std::array kTables{
-    Placed{FindingTable::kReplicas, "RANKS.md", "replicas"},
-    Placed{FindingTable::kExchanges, "RANKS.md", "exchanges"},
-    Placed{FindingTable::kData, "RANKS.md", "data"},
-    Placed{FindingTable::kRanks, "RANKS.md", "ranks"},
-    Placed{FindingTable::kRecording, "REPORTS.md", "recording"},
+    Placed{"RANKS.md", "replicas"},
+    Placed{"RANKS.md", "exchanges"},
+    Placed{"RANKS.md", "data"},
+    Placed{"RANKS.md", "ranks"},
+    Placed{"REPORTS.md", "recording"},
 };
 
 /// Puts the tables of a page between their marks.
 std::string renewed(std::string_view page, std::string text) {
-  for (const auto& [table, of, name] : kTables) {
+  for (const auto& [of, table] : kTables) {
     if (of != page) continue;
-    const std::string begin = "<!-- findings: " + std::string(name) + " -->\n";
+    const std::string begin = "<!-- findings: " + std::string(table) + " -->\n";
     const std::size_t from = text.find(begin);
     REQUIRE(from != std::string::npos);
     const std::size_t start = from + begin.size();
@@ -87,20 +96,31 @@ TEST_CASE("the tables of the documentation are those of the catalogue") {
   }
 }
 
-TEST_CASE("every finding has a name of its own, and words") {
-  std::set<std::string_view> names;
-  for (const FindingRow& row : finding_catalogue()) {
-    CAPTURE(row.name);
-    CHECK_FALSE(comparators::cause_of_id(row.name));
-    CHECK(names.insert(row.name).second);
-    CHECK(row.name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") ==
+TEST_CASE("every finding and every cause has an id of its own, and words") {
+  std::set<std::string_view> tables;
+  for (const Placed& placed : kTables) tables.insert(placed.table);
+  std::set<std::string_view> ids;
+  for (const FindingId id : all_findings()) {
+    const std::string_view text_of_id = comparators::finding_id(id);
+    CAPTURE(text_of_id);
+    CHECK_FALSE(comparators::cause_of_id(text_of_id));
+    CHECK(ids.insert(text_of_id).second);
+    CHECK(text_of_id.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") ==
           std::string_view::npos);
+    const FindingRow& row = row_of(id);
+    CHECK(tables.contains(row.table));
     for (const std::string_view text : {row.title, row.evidence, row.advice, row.when}) {
       CHECK_FALSE(text.empty());
       CHECK(std::count(text.begin(), text.end(), '{') == std::count(text.begin(), text.end(), '}'));
       CHECK(std::count(text.begin(), text.end(), '[') == std::count(text.begin(), text.end(), ']'));
+      CHECK(text.find("{+") == std::string_view::npos);
     }
   }
+  CHECK(catalogue().findings.size() == ids.size());
+  for (int i = 1; i <= static_cast<int>(comparators::kLastCause); ++i) {
+    CHECK_FALSE(row_of(static_cast<comparators::CauseKind>(i)).title.empty());
+  }
+  CHECK(catalogue().causes.size() == static_cast<std::size_t>(comparators::kLastCause));
 }
 
 TEST_CASE("a finding is read back as it was written, whatever its fields hold") {
@@ -145,12 +165,11 @@ TEST_CASE("words are made of the fields, and say nothing where one is not known"
   CHECK(words_of(finding).evidence.ends_with("; ValueError (train.py:9) ended rank 1"));
 }
 
-TEST_CASE("phrases have keys of their own, and what belongs together stands together") {
-  std::set<std::string_view> keys;
-  for (const std::string_view key : phrase_keys()) {
+TEST_CASE("phrases have a text, and what belongs together stands together") {
+  for (const auto& [key, text] : catalogue().phrases) {
     CAPTURE(key);
-    CHECK(keys.insert(key).second);
-    CHECK_FALSE(phrase_text(key).empty());
+    CHECK_FALSE(text.empty());
+    CHECK(text.find("{+") == std::string::npos);
   }
   using comparators::Phrase;
   CHECK(

@@ -3,12 +3,12 @@
 """Every cause that the comparator can name (its table) has its section in docs/CAUSES.md, and none is there that it
 cannot: `causes.py ROOT`. Also: what recorded reports of the tests name, and what the part on training says that the tool
 says, which must be in its source."""
+import json
 import re
 import sys
 from pathlib import Path
 
-TABLE = "cmd/words/causes.cpp"
-NAME = re.compile(r"\{CauseKind::k\w+,\s*\"([a-z][a-z ]*)\"")
+TABLE = "cmd/words/catalogue.json"
 REPORTED = re.compile(r"\"cause\":\s*\{\s*\"id\":\s*\"[a-z-]+\",\s*\"name\":\s*\"([^\"]+)\"")
 PARTS = ("**Recognised**", "**Why", "fix")
 TRAINING = "\n# Of a program that trains\n"
@@ -38,6 +38,14 @@ def not_said(training, source):
                 yield f"'{name}': the tool does not say '{phrase}'"
 
 
+def texts_of(node):
+    """All texts of a document of JSON."""
+    if isinstance(node, str):
+        yield node
+    for each in node.values() if isinstance(node, dict) else ():
+        yield from texts_of(each)
+
+
 def source_of(root):
     files = sorted(path for room in ("comparators", "cmd") for path in (root / room).rglob("*.cpp"))
     return JOINT.sub("", "\n".join(path.read_text(encoding="utf-8") for path in files))
@@ -47,11 +55,12 @@ def main() -> int:
     root = Path(sys.argv[1])
     text, _, training = (root / "docs/CAUSES.md").read_text(encoding="utf-8").partition(TRAINING)
     sections = set(re.findall(r"^## (.+)$", text, re.MULTILINE))
-    causes = set(NAME.findall((root / TABLE).read_text(encoding="utf-8")))
+    catalogue = json.loads((root / TABLE).read_text(encoding="utf-8"))
+    causes = {row["title"] for row in catalogue["causes"].values()}
     reported = set()
     for path in (root / "tests/golden").rglob("*.txt"):
         reported.update(REPORTED.findall(path.read_text(encoding="utf-8", errors="replace")))
-    found = list(problems(sections, causes, reported, text)) + list(not_said(training, source_of(root)))
+    found = list(problems(sections, causes, reported, text)) + list(not_said(training, source_of(root) + "\n".join(texts_of(catalogue))))
     print("\n".join(found))
     print(f"{len(causes)} causes, {len(sections)} sections, {len(reported)} in reports")
     return 1 if found or len(causes) < 20 or not reported or not training else 0

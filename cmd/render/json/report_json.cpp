@@ -13,6 +13,7 @@
 #include <string_view>
 #include <utility>
 
+#include "cmd/words/catalogue.h"
 #include "cmd/words/causes.h"
 #include "cmd/words/finding_words.h"
 #include "cmd/words/report_words.h"
@@ -424,7 +425,10 @@ void describe(auto f, Of<decltype(f), comparators::Origin>& it) {
   describe_names(f, it.record);
   describe_source(f.at("source"), it.record);
   f MEMBER(relation);
-  f.at("cause").word(it.cause, comparators::kLastCause, cause_name);
+  const auto title = [](comparators::CauseKind kind) -> std::string_view {
+    return row_of(kind).title;
+  };
+  f.at("cause").word(it.cause, comparators::kLastCause, title);
   f MEMBER(beyond_policy) MEMBER(l2_rel) MEMBER(tainted);
   f.at("final_values") NAMED("total", outputs_total) NAMED("ops", outputs);
   f.at("path") NAMED("steps", path_steps) NAMED("items", path);
