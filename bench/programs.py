@@ -31,7 +31,7 @@ class Program(NamedTuple):
     data: str = ""  # kinds of make_data.py
     result: str = r"result .*"  # what must be bit-equal: a regular expression for printed lines, or `files: GLOB`
     resume: str = ""  # the command that resumes from what `command` saved
-    tells: bool = True  # whether equal results mean equal numbers; else `diff` may also say that these differ
+    tells: bool = True  # whether the results are of the numbers; else `diff` may say of these what it finds
 
 
 LINE = r".*"  # all that is printed
@@ -46,7 +46,7 @@ PROGRAMS = (
     Program("accelerate launch, test_sync",
             "accelerate launch --cpu --num_processes 1 -m accelerate.test_utils.scripts.test_sync", result=LINE, tells=False),
     Program("torch.distributed.run, test_ops",
-            f"python {RANKS} -m accelerate.test_utils.scripts.test_ops", result=LINE, tells=False),
+            f"python {RANKS} -m accelerate.test_utils.scripts.test_ops", result=LINE, tells=False, tells=False),
     Program("trl sft", f"trl sft --dataset_name texts {TRL}", "language_model texts",
             "files: out/*.safetensors", f"trl sft --dataset_name texts {TRL} --resume_from_checkpoint out/checkpoint-3"),
     Program("trl dpo", f"trl dpo --dataset_name preferences {TRL}", "language_model preferences",
@@ -199,9 +199,9 @@ class Bench:
 
     def judge(self, folder, dumps, equal, tells, lines, outcome):
         code, said = self.says(folder, "diff", *dumps)
-        truth = ("equal" if equal else "not equal") if tells or not equal else "not told"
+        truth = ("equal" if equal else "not equal") if tells else "not told"
         lines.append(f"diff {' '.join(dumps)}: {code}, truth {truth}: {said[:160]}")
-        if code == (0 if equal else 1) or (code == 1 and not tells) or outcome == "HARM":
+        if code == (0 if equal else 1) or (code in (0, 1) and not tells) or outcome == "HARM":
             return outcome
         return "refused" if code == 4 and outcome == "right" else "FALSE"
 

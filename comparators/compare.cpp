@@ -56,18 +56,16 @@ const core::DumpSource* unreadable(const core::DumpSource& baseline,
 }
 
 /// What the comparison could not look at, because a dump refers to one that was not given.
-std::vector<std::string> missing_references(const std::vector<RunSummary>& runs) {
-  std::vector<std::string> sentences;
+Phrases missing_references(const std::vector<RunSummary>& runs) {
+  Phrases missing;
   for (const RunSummary& run : runs) {
     if (run.missing_reference.empty() || !run.manifest.trace.reference) continue;
-    sentences.push_back(fmt::format(
-        "{}: the bytes of {} contents were neither verified nor measured, digests alone "
-        "decided there: {}",
-        run.location,
-        run.manifest.trace.reference->contents,
-        run.missing_reference));
+    missing.push_back(Phrase("reference-missing",
+                             {{"dump", run.location},
+                              {"contents", number_field(run.manifest.trace.reference->contents)},
+                              {"why", run.missing_reference}}));
   }
-  return sentences;
+  return missing;
 }
 
 std::uint64_t readable_bytes(const core::DumpSource& dump) {
@@ -116,35 +114,25 @@ NameMapUse map_use(const configs::NameMap& map,
 /// What a reader has to know of the pairing beside the divergences.
 void add_alignment_warnings(Report& report) {
   const AlignmentSummary& alignment = report.alignment;
-  std::vector<std::string>& warnings = report.warnings;
+  Phrases& warnings = report.warnings;
   for (const NameMapUse::Entry& entry : report.name_map.entries) {
     if (entry.operators != 0 || entry.tensors != 0) continue;
-    warnings.push_back(fmt::format("{}:{}: {} {} matched nothing in the candidate",
-                                   report.name_map.file,
-                                   entry.line,
-                                   entry.kind,
-                                   entry.pattern));
+    warnings.push_back(Phrase("name-unused",
+                              {{"file", report.name_map.file},
+                               {"number", number_field(entry.line)},
+                               {"kind", entry.kind},
+                               {"pattern", entry.pattern}}));
   }
-  if (alignment.gave_up) {
-    warnings.emplace_back(
-        "the alignment gave up on a part of the two streams: operators there count as missing "
-        "although some may correspond");
-  }
+  if (alignment.gave_up) warnings.emplace_back("alignment-gave-up");
   if (alignment.order != 0) {
-    warnings.push_back(
-        fmt::format("{} came in another order, with all inputs and outputs bit-equal: \"order\": "
-                    "\"relaxed\" lets that pass",
-                    counted(alignment.order, "call")));
+    warnings.push_back(Phrase("in-other-order", {{"calls", number_field(alignment.order)}}));
   }
   for (const bool baseline : {true, false}) {
     const std::uint64_t count =
         baseline ? alignment.left_out_baseline : alignment.left_out_candidate;
     if (count == 0) continue;
-    warnings.push_back(fmt::format(
-        "{} of the {} left out: of the two recordings one is of depth \"all\", the other "
-        "of depth \"top\"",
-        counted(count, "nested call"),
-        baseline ? "baseline" : "candidate"));
+    warnings.push_back(
+        Phrase("nested-left-out", {{"calls", number_field(count)}, {"run", run_field(baseline)}}));
   }
 }
 
@@ -310,18 +298,15 @@ void judge_growth(const std::optional<double>& max_growth, Report& report) {
   // Operators that fail say more than how they came to.
   if (report.coverage.diverged + report.coverage.mismatched != 0) return;
   if (ratio > kGrowing) {
-    report.warnings.push_back("every operator is within its policy, but the error grows: " +
-                              growth_text(growth));
+    report.warnings.push_back(Phrase("error-grows", {{"growth", growth_text(growth)}}));
   }
   if (growth.steep == 0 || !growth.steepest) return;
-  report.warnings.push_back(
-      fmt::format("{} operator{} the relative L2 error more than {:g} times as great; most {}, "
-                  "{:.4g} times",
-                  growth.steep,
-                  growth.steep == 1 ? " makes" : "s make",
-                  kSteepGrowth,
-                  step_text(*growth.steepest),
-                  growth.steepest->factor.value_or(0)));
+  report.warnings.push_back(Phrase("steep-growth",
+                                   {{"operators", number_field(growth.steep)},
+                                    {"is_one", growth.steep == 1},
+                                    {"limit", kSteepGrowth},
+                                    {"most", step_text(*growth.steepest)},
+                                    {"factor", growth.steepest->factor.value_or(0)}}));
 }
 
 /// Whether an operator that differs makes but single numbers, as what adds up a running loss does.
@@ -624,9 +609,8 @@ class Comparison {
     const std::uint64_t count =
         here ? std::erase_if(ours, is_alone(true)) : std::erase_if(theirs, is_alone(false));
     if (count == 0) return;
-    left_out_.push_back(fmt::format("{} of the {} left out: they are behind the last step",
-                                    counted(count, "operator"),
-                                    here ? "baseline" : "candidate"));
+    left_out_.push_back(Phrase("left-out-behind-last",
+                               {{"operators", number_field(count)}, {"run", run_field(here)}}));
   }
 
   /// Whether a record is behind the last step that both runs have made.
@@ -645,11 +629,10 @@ class Comparison {
         if (is_behind(op, here)) further.push_back(op);
       }
       if (further.empty()) continue;
-      left_out_.push_back(
-          fmt::format("{} of the {} left out: they are behind step {}, the last that both made",
-                      counted(further.size(), "operator"),
-                      here ? "baseline" : "candidate",
-                      met_->steps - 1));
+      left_out_.push_back(Phrase("left-out-behind-step",
+                                 {{"operators", number_field(further.size())},
+                                  {"run", run_field(here)},
+                                  {"last", number_field(met_->steps - 1)}}));
       add_sorted(further, (here ? options.baseline : options.candidate).without);
     }
   }
@@ -706,7 +689,7 @@ class Comparison {
       options.baseline.without = operators_of_hidden_steps(baseline_, candidate_);
       options.candidate.without = operators_of_hidden_steps(candidate_, baseline_);
     });
-    note_left_out("optimizers' steps, of which the other recording has what they left", options);
+    note_left_out("left-out-optimizers", options);
     if (options_.spec.resume || !baseline_.manifest().is_of_program()) return;
     damage_in([&] {
       DataOrder of_baseline = read_data_order(baseline_);
@@ -716,9 +699,7 @@ class Comparison {
       PairingOptions of_loaders;
       of_loaders.baseline.without = operators_of_loaders(baseline_);
       of_loaders.candidate.without = operators_of_loaders(candidate_);
-      note_left_out(
-          "loaders, of which some have other numbers of workers; their batches are compared",
-          of_loaders);
+      note_left_out("left-out-loaders", of_loaders);
       add_sorted(of_loaders.baseline.without, options.baseline.without);
       add_sorted(of_loaders.candidate.without, options.candidate.without);
     });
@@ -750,19 +731,15 @@ class Comparison {
 
   void note_frozen() {
     if (!without_modules_) return;
-    report_.warnings.push_back(
-        fmt::format("the {} names no modules, as a frozen model does not: its operators are paired "
-                    "with the other's without regard to theirs",
-                    *without_modules_ ? "baseline" : "candidate"));
+    report_.warnings.push_back(Phrase("names-no-modules", {{"run", run_field(*without_modules_)}}));
   }
 
-  void note_left_out(std::string_view whose, const PairingOptions& options) {
-    for (const auto& [side, operators] :
-         {std::pair{"baseline", options.baseline.without.size()},
-          std::pair{"candidate", options.candidate.without.size()}}) {
+  void note_left_out(std::string_view key, const PairingOptions& options) {
+    for (const bool here : {true, false}) {
+      const std::size_t operators = (here ? options.baseline : options.candidate).without.size();
       if (operators == 0) continue;
-      left_out_.push_back(fmt::format(
-          "{} of the {} left out: they are of {}", counted(operators, "operator"), side, whose));
+      left_out_.push_back(
+          Phrase(key, {{"operators", number_field(operators)}, {"run", run_field(here)}}));
     }
   }
 
@@ -848,7 +825,7 @@ class Comparison {
       judge_.note_damage(options_.fp64.get(), fp64_->damage());
     }
     take_damage();
-    std::vector<std::string> warnings = report_.non_finite = observations_.non_finite();
+    Phrases warnings = observations_.non_finite();
     append(std::exchange(report_.warnings, {}), warnings);
     append(observations_.warnings(baseline_.manifest(), candidate_.manifest()), warnings);
     append(missing_references(report_.runs), warnings);
@@ -872,7 +849,7 @@ class Comparison {
   ModuleRenames renames_;
   DataOrder baseline_data_;
   DataOrder candidate_data_;
-  std::vector<std::string> left_out_;    ///< operators that are not paired, each side for a reason
+  Phrases left_out_;                     ///< operators that are not paired, each side for a reason
   std::optional<bool> without_modules_;  ///< of the baseline, or of the candidate
   Pairing pairing_;
   std::optional<Fp64Reference> fp64_;
@@ -981,7 +958,10 @@ Report compare_worlds(const core::DumpSource& baseline,
     report.mend = "compare runs on as many ranks; `repro-check ranks` judges each by itself";
   } else {
     explain_losses(report);
-    report.warnings.insert(report.warnings.begin(), common.said.begin(), common.said.end());
+    Phrases warnings;
+    for (const std::string& text : common.said) warnings.push_back(Phrase::of_text(text));
+    append(std::move(report.warnings), warnings);
+    report.warnings = std::move(warnings);
   }
   return report;
 }
@@ -1037,14 +1017,15 @@ std::string how_far(const Coverage& coverage) {
                      coverage.within_policy == 0 ? "bit-identical" : "within policy");
 }
 
-void mark(RunSummary& run, const core::DumpSource& dump, std::vector<std::string>& warnings) {
+void mark(RunSummary& run, const core::DumpSource& dump, Phrases& warnings) {
   if (!is_partial(dump)) return;
   const core::PartialTrace& partial = *dump.manifest().trace.partial;
   if (run.status == "complete") run.status = "partial";
   run.last_op = partial.last;
   run.message = partial.reason;
-  warnings.insert(warnings.begin(),
-                  fmt::format("{} is a partial recording: {}", dump.location(), partial.reason));
+  warnings.insert(
+      warnings.begin(),
+      Phrase("partial-recording", {{"dump", dump.location()}, {"why", partial.reason}}));
 }
 
 Report compare_common_prefix(const core::DumpSource& baseline,

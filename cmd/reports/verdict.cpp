@@ -218,14 +218,12 @@ Report judge_resumed(Report first,
                               options,
                               opening);
     if (!other.resume) continue;
-    other.warnings.push_back(
-        fmt::format("{} ({}) resumed from the checkpoint: no other process was compared",
-                    pair.baseline,
-                    pair.how));
+    other.warnings.push_back(comparators::Phrase("went-on-from-checkpoint",
+                                                 {{"process", pair.baseline}, {"how", pair.how}}));
     met.push_back(std::move(other));
   }
   if (met.empty()) {
-    first.warnings.emplace_back("other processes of a resumed run are not compared");
+    first.warnings.emplace_back("processes-not-compared");
     return first;
   }
   put_worst_first(met);
@@ -263,8 +261,7 @@ Report judge(const std::filesystem::path& baseline,
   Report lead = std::move(reports.front());
   for (auto other = reports.begin() + 1; other != reports.end(); ++other) add_to(*other, lead);
   if (!compared.empty()) {
-    lead.warnings.push_back(
-        fmt::format("other processes were compared: {}", fmt::join(compared, ", ")));
+    lead.warnings.push_back(comparators::Phrase("processes-compared", {{"processes", compared}}));
   }
   add_reasons(std::move(found.reasons), lead);
   return lead;

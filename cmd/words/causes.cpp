@@ -18,10 +18,6 @@ using comparators::CauseKind;
 using comparators::Phrase;
 using comparators::Phrases;
 
-std::string words_of_phrase(const Phrase& phrase) {
-  return say_unescaped(phrase_text(phrase.key), fields_json(phrase.fields));
-}
-
 std::string_view weight_of(const Cause& cause) {
   if (cause.kind == CauseKind::kUnexplained) return "note";
   const bool is_likely = std::ranges::any_of(cause.evidence, [](const Phrase& phrase) {
@@ -44,10 +40,20 @@ std::string_view joint(std::string_view before, std::string_view behind) {
 
 }  // namespace
 
+std::string words_of(const Phrase& phrase) {
+  return say_unescaped(phrase_text(phrase.key), fields_json(phrase.fields));
+}
+
+std::vector<std::string> texts_of(const Phrases& phrases) {
+  std::vector<std::string> texts;
+  for (const Phrase& phrase : phrases) texts.push_back(words_of(phrase));
+  return texts;
+}
+
 std::string sentence_of(const Phrases& phrases) {
   std::string text;
   for (const Phrase& phrase : phrases) {
-    const std::string more = words_of_phrase(phrase);
+    const std::string more = words_of(phrase);
     text += std::string(joint(text, more)) + more;
   }
   return text;
@@ -56,7 +62,7 @@ std::string sentence_of(const Phrases& phrases) {
 FindingText words_of(const Cause& cause) {
   return {row_of(cause.kind).title,
           sentence_of(cause.evidence),
-          cause.advice ? words_of_phrase(*cause.advice) : row_of(cause.kind).advice};
+          cause.advice ? words_of(*cause.advice) : row_of(cause.kind).advice};
 }
 
 bool is_proven(const Cause& cause) { return weight_of(cause) == "proof"; }
@@ -70,8 +76,7 @@ std::string headline_of(const Cause& cause) {
 
 std::string brief_of(const Cause& cause) {
   const bool has_brief = cause.kind == CauseKind::kDecomposed || cause.kind == CauseKind::kLoop;
-  return has_brief && !cause.evidence.empty() ? words_of_phrase(cause.evidence.front())
-                                              : std::string();
+  return has_brief && !cause.evidence.empty() ? words_of(cause.evidence.front()) : std::string();
 }
 
 std::vector<std::string> notes_of(const comparators::OpDivergence& op) {
@@ -145,7 +150,7 @@ Json cause_findings(const comparators::Report& report) {
 void describe(JsonWriter f, const Phrase& phrase) {
   f("key", phrase.key);
   f.json()["fields"] = fields_json(phrase.fields);
-  f("text", words_of_phrase(phrase));
+  f("text", words_of(phrase));
 }
 
 void describe(JsonReader f, Phrase& phrase) {

@@ -12,6 +12,9 @@
 
 namespace repro_check::cmd {
 
+std::string words_of(const comparators::Phrase& phrase);
+/// A text each. Not escaped.
+std::vector<std::string> texts_of(const comparators::Phrases& phrases);
 /// One sentence of phrases in a row. Not escaped.
 std::string sentence_of(const comparators::Phrases& phrases);
 

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/words/finding_words.h"
 
+#include <algorithm>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
 #include "cmd/render/say.h"
 #include "cmd/words/catalogue.h"
+#include "cmd/words/causes.h"
 #include "cmd/words/fields.h"
 
 namespace repro_check::cmd {
@@ -42,9 +45,17 @@ FindingText words_of(const Finding& finding) {
 }
 
 std::vector<std::string> warnings_of(const comparators::Report& report) {
-  std::vector<std::string> texts = report.warnings;
+  std::vector<std::string> texts = texts_of(report.warnings);
   for (const Finding& finding : report.findings) texts.push_back(words_of(finding).whole());
   return texts;
+}
+
+std::vector<std::string> non_finite_of(const comparators::Report& report) {
+  comparators::Phrases said;
+  std::ranges::copy_if(report.warnings, std::back_inserter(said), [](const auto& warning) {
+    return warning.key == "outputs-not-finite" || warning.key == "not-finite-uncounted";
+  });
+  return texts_of(said);
 }
 
 void describe(JsonWriter f, const Finding& finding) {

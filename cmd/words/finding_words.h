@@ -26,6 +26,9 @@ FindingText words_of(const comparators::Finding& finding);
 
 /// The warnings of a report, and what its findings say. Not escaped.
 std::vector<std::string> warnings_of(const comparators::Report& report);
+/// Those of the warnings that say how many outputs hold NaN or infinity, and where that began:
+/// every verdict carries them, in every format. Not escaped.
+std::vector<std::string> non_finite_of(const comparators::Report& report);
 
 /// `{id, weight, where, fields, title, text, fix}`: a reader takes the first four.
 void describe(JsonWriter f, const comparators::Finding& finding);

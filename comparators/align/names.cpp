@@ -246,21 +246,20 @@ std::optional<bool> side_without_modules(const core::DumpSource& baseline,
   return !here;
 }
 
-std::vector<std::string> rename_notes(const ModuleRenames& renames) {
+Phrases rename_notes(const ModuleRenames& renames) {
   std::map<Renamed, std::uint64_t> parts;
   for (const auto& [candidate, baseline] : renames) ++parts[renamed_part(candidate, baseline)];
-  std::vector<std::string> notes;
+  Phrases notes;
   for (const auto& [part, count] : parts) {
     if (notes.size() == kMostNotes) {
-      notes.push_back(fmt::format("{} more renamed modules", parts.size() - kMostNotes));
+      notes.push_back(
+          Phrase("more-renamed", {{"modules", number_field(parts.size() - kMostNotes)}}));
       break;
     }
-    notes.push_back(
-        fmt::format("module {} of the candidate is taken for {} of the baseline ({} {})",
-                    text_of(part.candidate),
-                    text_of(part.baseline),
-                    count,
-                    count == 1 ? "module" : "modules"));
+    notes.push_back(Phrase("renamed",
+                           {{"candidate", text_of(part.candidate)},
+                            {"baseline", text_of(part.baseline)},
+                            {"modules", number_field(count)}}));
   }
   return notes;
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "comparators/report/finding.h"
 #include "configs/spec/name_pattern.h"
 #include "core/trace/dump.h"
 #include "core/trace/op_record.h"
@@ -74,8 +75,7 @@ ModuleRenames find_renames(const core::DumpSource& baseline,
 std::optional<bool> side_without_modules(const core::DumpSource& baseline,
                                          const core::DumpSource& candidate);
 
-/// A sentence for each part of a path that was renamed: `module enc of the candidate is taken for
-/// encoder of the baseline (24 modules)`; of many the first ones.
-std::vector<std::string> rename_notes(const ModuleRenames& renames);
+/// One for each part of a path that was renamed, and with how many modules; of many the first ones.
+Phrases rename_notes(const ModuleRenames& renames);
 
 }  // namespace repro_check::comparators

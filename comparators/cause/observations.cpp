@@ -31,15 +31,18 @@ constexpr double kTrivialShare = 0.99;
 void note_kind(std::string_view kind,
                const NonFiniteTally& baseline,
                const NonFiniteTally& candidate,
-               std::vector<std::string>& warnings) {
-  const std::string left = baseline.text();
-  const std::string right = candidate.text();
-  if (left == right) {
-    if (!left.empty()) warnings.push_back(fmt::format("{} in {}", kind, left));
-    return;
-  }
-  if (!left.empty()) warnings.push_back(fmt::format("{} in the baseline: {}", kind, left));
-  if (!right.empty()) warnings.push_back(fmt::format("{} in the candidate: {}", kind, right));
+               Phrases& warnings) {
+  const std::optional<Phrase> left = baseline.phrase();
+  const std::optional<Phrase> right = candidate.phrase();
+  const auto note = [&](const std::optional<Phrase>& of, std::string_view run) {
+    if (!of) return;
+    Phrase& phrase = warnings.emplace_back(*of);
+    phrase.with("kind", std::string(kind));
+    if (!run.empty()) phrase.with("run", std::string(run));
+  };
+  if (left == right) return note(left, "");
+  note(left, "baseline");
+  note(right, "candidate");
 }
 
 /// Outputs that may hold NaN, and of which neither recording says whether they do.
@@ -62,32 +65,27 @@ std::uint64_t unstored(const core::OpRecord& record) {
       }));
 }
 
-/// ` (3 tensors)`, where nothing else than dump.max_bytes can have left bytes out.
-std::string unstored_text(const core::TraceSummary& trace, std::uint64_t tensors) {
-  if (tensors == 0 || !trace.keep_ops.empty() || trace.reference) return {};
-  return fmt::format(" ({})", counted(tensors, "tensor"));
-}
-
 /// What the two recordings were told to leave out.
 /// @param tensors  without bytes, of the matched operators of each
 void warn_of_limits(const core::RunManifest& baseline,
                     const core::RunManifest& candidate,
                     std::pair<std::uint64_t, std::uint64_t> tensors,
-                    std::vector<std::string>& warnings) {
+                    Phrases& warnings) {
   if (baseline.trace.include != candidate.trace.include ||
       baseline.trace.exclude != candidate.trace.exclude) {
-    warnings.emplace_back("the runs were recorded with different include or exclude patterns");
+    warnings.emplace_back("other-patterns");
   }
   for (const auto& [name, manifest, count] :
        {std::tuple{"baseline", &baseline, tensors.first},
         std::tuple{"candidate", &candidate, tensors.second}}) {
-    if (!manifest->trace.bytes_limit_reached_at) continue;
-    warnings.push_back(
-        fmt::format("the {} stored no bytes beyond dump.max_bytes, from op {} on{}: there digests "
-                    "decide, and what differs was not measured",
-                    name,
-                    *manifest->trace.bytes_limit_reached_at,
-                    unstored_text(manifest->trace, count)));
+    const core::TraceSummary& trace = manifest->trace;
+    if (!trace.bytes_limit_reached_at) continue;
+    // Where something else can have left bytes out, nobody knows how many this did.
+    const bool is_alone = trace.keep_ops.empty() && !trace.reference;
+    warnings.push_back(Phrase("bytes-limit-reached",
+                              {{"run", std::string(name)},
+                               {"op", number_field(*trace.bytes_limit_reached_at)},
+                               {"tensors", number_field(is_alone ? count : 0)}}));
   }
 }
 
@@ -128,19 +126,24 @@ void NonFiniteTally::see(const core::OpRecord& record) {
   if (given == nullptr && !is_asked_for && !unwritten) {
     made_ = op_text(record);
   } else if (first_.empty()) {
-    first_ =
-        op_text(record) + (given != nullptr ? ", which was given it as " + argument_text(*given)
-                           : is_asked_for   ? ", whose arguments ask for it"
-                                            : ", which was given unwritten memory");
+    first_ = {{"holder", op_text(record)}};
+    if (given != nullptr) {
+      first_.push_back({"argument", argument_text(*given)});
+    } else if (is_asked_for) {
+      first_.push_back({"is_asked_for", true});
+    } else {
+      first_.push_back({"is_unwritten", true});
+    }
   }
 }
 
-std::string NonFiniteTally::text() const {
-  if (outputs_ == 0) return {};
-  return fmt::format("{} ({}), first {}",
-                     counted(outputs_, "output"),
-                     counted(elements_, "element"),
-                     made_.empty() ? "in " + first_ : "made by " + made_);
+std::optional<Phrase> NonFiniteTally::phrase() const {
+  if (outputs_ == 0) return std::nullopt;
+  Phrase phrase("outputs-not-finite",
+                {{"outputs", number_field(outputs_)}, {"elements", number_field(elements_)}});
+  if (!made_.empty()) return phrase.with("maker", made_);
+  for (const Field& field : first_) phrase.fields.push_back(field);
+  return phrase;
 }
 
 void Observations::see_alone(const core::OpRecord& record, bool in_baseline) {
@@ -173,12 +176,12 @@ void Observations::see(const JudgedCall& call) {
   uncounted_ += uncounted(baseline, candidate);
 }
 
-std::vector<std::string> Observations::non_finite() const {
-  std::vector<std::string> warnings;
+Phrases Observations::non_finite() const {
+  Phrases warnings;
   note_kind("NaN", baseline_.nan, candidate_.nan, warnings);
   note_kind("Infinity", baseline_.infinity, candidate_.infinity, warnings);
   if (uncounted_ != 0) {
-    warnings.push_back("NaN and infinity were not counted in " + counted(uncounted_, "output"));
+    warnings.push_back(Phrase("not-finite-uncounted", {{"outputs", number_field(uncounted_)}}));
   }
   return warnings;
 }
@@ -200,30 +203,30 @@ std::optional<Finding> Observations::unwritten() const {
   return finding;
 }
 
-std::vector<std::string> Observations::warnings(const core::RunManifest& baseline,
-                                                const core::RunManifest& candidate) const {
-  std::vector<std::string> warnings;
-  const auto say = [&](const Tally& tally, std::string_view noun, std::string_view text) {
+Phrases Observations::warnings(const core::RunManifest& baseline,
+                               const core::RunManifest& candidate) const {
+  Phrases warnings;
+  const auto note = [&](const Tally& tally, std::string_view key) {
     if (tally.count == 0) return;
-    warnings.push_back(fmt::format(fmt::runtime(text), counted(tally.count, noun), tally.first));
+    warnings.push_back(
+        Phrase(key, {{"operators", number_field(tally.count)}, {"first", tally.first}}));
   };
   if (counted_ != 0 &&
       static_cast<double>(zeros_) >= kTrivialShare * static_cast<double>(counted_)) {
-    warnings.push_back(
-        fmt::format("{} of {} output elements are 0 on both sides: agreement on zeros says little",
-                    zeros_,
-                    counted_));
+    warnings.push_back(Phrase(
+        "mostly-zeros", {{"zeros", number_field(zeros_)}, {"elements", number_field(counted_)}}));
   }
-  say(absorbed_, "operator", "{} read differing inputs and gave bit-equal outputs; first {}");
-  say(told_otherwise_, "operator", "{} took other arguments and gave bit-equal outputs; first {}");
-  say(strides_, "operator", "{} returned another memory layout; first {}");
-  say(alias_,
-      "operator",
-      "of {} a result shares its memory with other tensors in the candidate than in the "
-      "baseline; first {}");
+  note(absorbed_, "differing-inputs-absorbed");
+  note(told_otherwise_, "other-arguments-absorbed");
+  note(strides_, "other-layout-returned");
+  note(alias_, "memory-shared-otherwise");
   warn_of_limits(baseline, candidate, {baseline_.unstored, candidate_.unstored}, warnings);
-  for (const std::string& text : baseline.warnings) warnings.push_back("baseline: " + text);
-  for (const std::string& text : candidate.warnings) warnings.push_back("candidate: " + text);
+  for (const auto& [run, manifest] :
+       {std::pair{"baseline", &baseline}, std::pair{"candidate", &candidate}}) {
+    for (const std::string& text : manifest->warnings) {
+      warnings.push_back(Phrase("recording-warns", {{"run", std::string(run)}, {"text", text}}));
+    }
+  }
   return warnings;
 }
 

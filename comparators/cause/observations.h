@@ -23,9 +23,8 @@ class NonFiniteTally {
   /// To be told every operator, in trace order. What is not counted holds none, here.
   void see(const core::OpRecord& record);
 
-  /// `3 outputs (98 elements), first made by op 4 aten::log (head, model.py:12)`; empty where
-  /// there are none.
-  [[nodiscard]] std::string text() const;
+  /// How many outputs and elements, and what made the first; null where there are none.
+  [[nodiscard]] std::optional<Phrase> phrase() const;
 
  private:
   [[nodiscard]] std::uint64_t count_in(const core::TensorRecord& tensor) const;
@@ -34,8 +33,8 @@ class NonFiniteTally {
   Kind kind_;
   std::uint64_t outputs_ = 0;
   std::uint64_t elements_ = 0;
-  std::string made_;   ///< by the first operator whose inputs held none, and nobody asked for it
-  std::string first_;  ///< the first one that holds any, and why it does
+  std::string made_;  ///< by the first operator whose inputs held none, and nobody asked for it
+  std::vector<Field> first_;  ///< the first one that holds any, and why it does
 };
 
 /// What a person should know even when the verdict is a pass.
@@ -49,15 +48,15 @@ class Observations {
   /// The same for what either run reads of memory that nobody has written, returned values too.
   void note_unwritten(const JudgedCall& call, const Evidence& evidence);
 
-  /// Which outputs hold NaN or infinity: a sentence of each that both runs say, or of each run.
-  [[nodiscard]] std::vector<std::string> non_finite() const;
+  /// Which outputs hold NaN or infinity: one of each that both runs say, or of each run.
+  [[nodiscard]] Phrases non_finite() const;
 
   /// How often memory is read that nobody has written, and by whom first; null where it never is.
   [[nodiscard]] std::optional<Finding> unwritten() const;
 
-  /// Further ones, a sentence a warning; those of the two runs themselves come last.
-  [[nodiscard]] std::vector<std::string> warnings(const core::RunManifest& baseline,
-                                                  const core::RunManifest& candidate) const;
+  /// Further ones; those of the two runs themselves come last.
+  [[nodiscard]] Phrases warnings(const core::RunManifest& baseline,
+                                 const core::RunManifest& candidate) const;
 
  private:
   /// Operators counted, and the first of them in words.

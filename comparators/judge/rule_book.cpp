@@ -179,13 +179,14 @@ void report_unused_rules(const configs::CompareSpec& spec, Report& report) {
   for (std::size_t i = 0; i < report.rules.size(); ++i) {
     const RuleUse& rule = report.rules[i];
     if (rule.tensors != 0) continue;
-    const std::string sentence =
-        fmt::format("rule {} ({}: {}) matched no output", i, rule.match, rule.policy);
     if (spec.strict_rules) {
       throw core::usage_error(
-          sentence, "correct its patterns, or the order: the first rule that matches applies");
+          fmt::format("rule {} ({}: {}) matched no output", i, rule.match, rule.policy),
+          "correct its patterns, or the order: the first rule that matches applies");
     }
-    report.warnings.push_back(sentence);
+    report.warnings.push_back(
+        Phrase("rule-unused",
+               {{"index", number_field(i)}, {"match", rule.match}, {"policy", rule.policy}}));
   }
 }
 

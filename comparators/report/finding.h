@@ -126,6 +126,9 @@ struct Phrase {
   explicit Phrase(std::string_view of, std::vector<Field> with = {})
       : key(of), fields(std::move(with)) {}
 
+  /// What is in words already, as a message of a recording is.
+  static Phrase of_text(std::string text) { return Phrase("text", {{"text", std::move(text)}}); }
+
   Phrase& with(std::string_view name, FieldValue value) {
     fields.push_back({std::string(name), std::move(value)});
     return *this;

@@ -942,12 +942,9 @@ struct Report {
   std::uint64_t origins_total = 0;
   std::uint64_t final_values = 0;  ///< operators whose values no later one reads, differing or not
   Growth growth;
-  std::vector<std::string> warnings;
+  Phrases warnings;
   /// What one of the recordings shows by itself.
   std::vector<Finding> findings;
-  /// Those of the warnings that say how many outputs hold NaN or infinity, and where that began:
-  /// every verdict carries them, in every format.
-  std::vector<std::string> non_finite;
   /// Under level auto, what each round of recordings said by itself, digests first: one or two.
   std::vector<Report> passes;
   /// Of N runs of one configuration, which this report is about as a whole: what is said of two

@@ -18,7 +18,6 @@ namespace {
 using core::ProgramEnd;
 
 constexpr std::array<std::string_view, 2> kSides{"baseline", "candidate"};
-constexpr const char* kOlder = "its dump is older than version 1.4";
 
 bool is_known(const ProgramEnd& end) { return end.exit_code || !end.signal.empty(); }
 
@@ -55,8 +54,7 @@ void judge_ends_of_programs(const core::RunManifest& baseline,
   for (const auto& [side, manifest] :
        {std::pair{kSides[0], &baseline}, std::pair{kSides[1], &candidate}}) {
     if (!manifest->end) {
-      found.notes.push_back(
-          fmt::format("how the program of the {} ended is not known: {}", side, kOlder));
+      found.notes.push_back(Phrase("end-not-known", {{"run", std::string(side)}}));
     } else if (!is_clean(*manifest->end)) {
       found.reasons.push_back(
           fmt::format("the program of the {} ended by {}", side, describe(*manifest->end)));

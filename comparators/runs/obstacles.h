@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "comparators/report/finding.h"
 #include "core/trace/run_manifest.h"
 
 namespace repro_check::comparators {
@@ -11,7 +12,7 @@ namespace repro_check::comparators {
 /// Why two recordings cannot be a pass, whatever their operators say.
 struct Obstacles {
   std::vector<std::string> reasons;  ///< sentences; empty = there is none
-  std::vector<std::string> notes;    ///< sentences: what could not be looked at
+  Phrases notes;                     ///< what could not be looked at
   std::string mend;
 };
 

@@ -118,8 +118,9 @@ class RankFirsts {
     for (auto& [rank, first] : firsts_) report.rank_divergences.push_back(std::move(first));
     firsts_.clear();
     if (ranks_.size() <= kMostRanks) return;
-    report.warnings.push_back(fmt::format(
-        "{} of {} ranks are listed, those that part first among them", kMostRanks, ranks_.size()));
+    report.warnings.push_back(
+        Phrase("ranks-listed",
+               {{"shown", number_field(kMostRanks)}, {"all", number_field(ranks_.size())}}));
   }
 
  private:
@@ -1038,12 +1039,10 @@ class Walk {
   void note_replaced() {
     const Coverage& coverage = report_.coverage;
     if (coverage.replaced_baseline + coverage.replaced_candidate == 0) return;
-    report_.warnings.push_back(
-        fmt::format("{} of the baseline stand in the place of {} of another release of LibTorch, "
-                    "with bit-equal inputs and outputs; first {}",
-                    counted(coverage.replaced_baseline, "operator"),
-                    coverage.replaced_candidate,
-                    first_replaced_));
+    report_.warnings.push_back(Phrase("replaced-alike",
+                                      {{"baseline", number_field(coverage.replaced_baseline)},
+                                       {"candidate", number_field(coverage.replaced_candidate)},
+                                       {"first", first_replaced_}}));
   }
 
   void take_hunk(const Hunk& whole) {

@@ -56,7 +56,7 @@ TEST_CASE("no name ends a script or begins a tag") {
 
 TEST_CASE("a page and a text list so many warnings, and say how many more there are") {
   comparators::Report report = tests::random_report(1);
-  report.warnings.assign(50'000, "a warning");
+  report.warnings.assign(50'000, comparators::Phrase::of_text("a warning"));
   const std::string page = page_of(report);
   CHECK(occurrences(page, "<li>a warning</li>") == kMostWarnings);
   CHECK(occurrences(page, "a warning") == 2 * kMostWarnings);

@@ -8,6 +8,7 @@
 
 #include "cmd/render/render.h"
 #include "cmd/render/text.h"
+#include "cmd/words/causes.h"
 #include "comparators/compare.h"
 #include "core/text/text.h"
 #include "tests/cmd/render_reports.h"
@@ -196,7 +197,7 @@ TEST_CASE("any report is one tame and valid document") {
               c["mismatched"].get<int>() ==
           c["compared"].get<int>());
     for (std::size_t i = 0; i < report.warnings.size(); ++i) {
-      CHECK(json["warnings"][i] == clean_utf8(report.warnings[i]));
+      CHECK(json["warnings"][i] == clean_utf8(words_of(report.warnings[i])));
     }
   }
 }

@@ -208,7 +208,10 @@ comparators::RunSummary random_run(Dice& dice) {
 }
 
 void add_surroundings(Report& report, Dice& dice) {
-  if (dice.chance(2)) report.warnings = report.non_finite = {"NaN in " + dice.name()};
+  if (dice.chance(2)) {
+    comparators::Phrase& phrase = report.warnings.emplace_back("outputs-not-finite");
+    phrase.with("kind", "NaN").with("outputs", 2).with("elements", 3).with("maker", dice.name());
+  }
   if (dice.chance(2)) {
     comparators::Finding finding{comparators::FindingId::kSameOrder};
     finding.where = {3, 1, dice.any(), dice.name(), dice.name()};
@@ -218,7 +221,7 @@ void add_surroundings(Report& report, Dice& dice) {
   }
   for (std::uint64_t i = dice.below(5); i > 0; --i) {
     report.reasons.push_back(dice.name());
-    report.warnings.push_back(dice.name());
+    report.warnings.push_back(comparators::Phrase::of_text(dice.name()));
     report.differences.push_back({dice.name(), dice.name(), dice.name(), dice.chance(2)});
     comparators::NamedTensorDifference named;
     named.kind = static_cast<core::NamedTensorKind>(dice.below(3));

@@ -307,7 +307,8 @@ Report hostile() {
   set_diverged(out.coverage, 1, 0);
   out.runs[1].name = "candi'date $(reboot)\x07";
   out.runs[1].location = "out/it's $(reboot)";
-  out.warnings = {"::set-output name=x::y", "a warning ##vso[task.complete]"};
+  out.warnings = {comparators::Phrase::of_text("::set-output name=x::y"),
+                  comparators::Phrase::of_text("a warning ##vso[task.complete]")};
   return out;
 }
 

@@ -35,4 +35,7 @@ inline SaidCause said(const Cause& cause) {
   return out;
 }
 
+inline std::string said(const Phrase& phrase) { return cmd::words_of(phrase); }
+inline std::vector<std::string> said(const Phrases& phrases) { return cmd::texts_of(phrases); }
+
 }  // namespace repro_check::comparators

@@ -67,7 +67,8 @@ def main() -> int:
     head = (root / IDS).read_text(encoding="utf-8")
     body = head.split("enum class FindingId", 1)[1].split("};", 1)[0]
     ids = re.findall(r"^  (k\w+),", body, re.MULTILINE)
-    sources = "\n".join(path.read_text(encoding="utf-8") for path in sorted((root / "comparators").rglob("*.[ch]*")))
+    files = [path for room in ("comparators", "cmd") for path in sorted((root / room).rglob("*.[ch]*")) if path.parent.name != "words"]
+    sources = "\n".join(path.read_text(encoding="utf-8") for path in files if path.suffix in (".h", ".cpp"))
     moved = {name: (root / f"comparators/{name}.cpp").read_text(encoding="utf-8") for name in MOVED}
     catalogue = json.loads((root / CATALOGUE).read_text(encoding="utf-8"), object_pairs_hook=unique)
     found = list(problems(ids, catalogue, sources, moved))

@@ -9,6 +9,7 @@
 #include "cmd/render/json_form.h"
 #include "cmd/render/render.h"
 #include "cmd/render/text.h"
+#include "cmd/words/finding_words.h"
 #include "cmd/words/report_words.h"
 #include "comparators/compare.h"
 #include "core/digest/digest.h"
@@ -99,7 +100,7 @@ std::string render_github(std::span<const Report> reports, const DocumentOptions
       ++shown;
       out += annotation(alert, view);
     }
-    for (const std::string& note : report.non_finite) {
+    for (const std::string& note : non_finite_of(report)) {
       out += command("warning", "", "NaN or infinity", note);
     }
     const std::uint64_t listed = report.divergences.size() + (report.first_divergence ? 1 : 0);

@@ -10,6 +10,7 @@
 #include "cmd/render/ci/alerts.h"
 #include "cmd/render/render.h"
 #include "cmd/render/text.h"
+#include "cmd/words/finding_words.h"
 #include "cmd/words/report_words.h"
 #include "core/trace/op_record.h"
 
@@ -95,7 +96,7 @@ class Suite {
     add("missing", fmt::to_string(c.missing_in_baseline + c.missing_in_candidate));
     add("skipped", fmt::to_string(c.skipped));
     add("not_judged", fmt::to_string(c.not_judged));
-    if (const auto notes = report_.non_finite; !notes.empty()) {
+    if (const auto notes = non_finite_of(report_); !notes.empty()) {
       add("non_finite", fmt::format("{}", fmt::join(notes, "; ")));
     }
     add("operators_not_fine", fmt::to_string(report_.divergences_total));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -34,7 +35,7 @@ std::string verdict_block(const Report& report) {
     add("", sentence_of(report.first_divergence->cause.evidence), kMostVerdict);
   add("returned: ", returned_text(report), kMostVerdict / 2);
   add("random: ", random_text(report), kMostVerdict / 2);
-  for (const std::string& note : report.non_finite) add("", note, kMostVerdict / 2);
+  for (const std::string& note : non_finite_of(report)) add("", note, kMostVerdict / 2);
   add("", report.mend, kMostVerdict);
   return markdown_block(text);
 }

@@ -12,6 +12,7 @@
 #include "cmd/render/json_form.h"
 #include "cmd/render/render.h"
 #include "cmd/render/text.h"
+#include "cmd/words/finding_words.h"
 #include "cmd/words/report_words.h"
 #include "comparators/compare.h"
 #include "core/digest/digest.h"
@@ -77,7 +78,7 @@ bool is_judged(const CiReport& view) {
 /// What is to be known in every case, and what kept it from being judged.
 Json notifications(const CiReport& view) {
   Json out = Json::array();
-  for (const std::string& note : view.report.non_finite) {
+  for (const std::string& note : non_finite_of(view.report)) {
     out.push_back(Json{{"level", "warning"}, {"message", text_object(note)}});
   }
   for (const Alert& alert : view.alerts) {

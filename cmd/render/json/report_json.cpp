@@ -15,6 +15,7 @@
 
 #include "cmd/words/catalogue.h"
 #include "cmd/words/causes.h"
+#include "cmd/words/fields.h"
 #include "cmd/words/finding_words.h"
 #include "cmd/words/report_words.h"
 #include "comparators/compare.h"
@@ -837,13 +838,27 @@ void describe_gate(auto f, Of<decltype(f), GateOutcome>& it) {
 void describe_findings(JsonWriter f, const Report& it) {
   f.json() = cause_findings(it);
   for (const comparators::Finding& finding : it.findings) f.json().push_back(json_of(finding));
+  for (const comparators::Phrase& warning : it.warnings) {
+    f.json().push_back({{"id", warning.key},
+                        {"weight", "note"},
+                        {"where", Json::object()},
+                        {"fields", fields_json(warning.fields)},
+                        {"title", ""},
+                        {"text", json_text(words_of(warning))},
+                        {"fix", ""}});
+  }
 }
 void describe_findings(JsonReader f, Report& it) {
   for (const Json& finding : f.json()) {
     const JsonReader each(finding, "findings");
     std::string id;
     each("id", id);
-    if (!comparators::cause_of_id(id)) describe(each, it.findings.emplace_back());
+    if (comparators::cause_of_id(id)) continue;
+    if (phrase_text(id).empty()) {
+      describe(each, it.findings.emplace_back());
+    } else {
+      it.warnings.push_back(comparators::Phrase(id, fields_in(finding.at("fields"))));
+    }
   }
 }
 
@@ -883,7 +898,11 @@ void describe_report(auto f,
     if (const auto part = f.part("gate", true)) describe_gate(*part, *gate);
   }
   describe_findings(f.at("findings"), it);
-  f MEMBER(warnings) SOMETIMES(non_finite).at("timing") NAMED("compare_seconds", seconds);
+  f.derived("warnings", [&] { return json_of(texts_of(it.warnings)); });
+  if (f.has("non_finite", !non_finite_of(it).empty())) {
+    f.derived("non_finite", [&] { return json_of(non_finite_of(it)); });
+  }
+  f.at("timing") NAMED("compare_seconds", seconds);
   if constexpr (f.kReads) {
     it.policy_kind = comparators::described_policy(it.policy);
   }

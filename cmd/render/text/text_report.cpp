@@ -714,7 +714,7 @@ void add_warnings(Page& page, const Report& report, const Detail& detail) {
   const std::vector<std::string> warnings = warnings_of(report);
   const std::size_t total = warnings.size();
   const std::size_t shown =
-      std::min({std::max(detail.items, report.non_finite.size()), total, kMostWarnings});
+      std::min({std::max(detail.items, non_finite_of(report).size()), total, kMostWarnings});
   page.list("warning", warnings, shown);
   page.left_out(total - shown, detail.everything ? "--format json" : "-v");
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "tests/comparators/said.h"
 #include "tests/comparators/trace_builder.h"
 
 namespace repro_check::comparators {
@@ -33,7 +34,7 @@ Trace training(const std::string& run, const char* optimizer, int inside, double
 Report compared(Trace baseline, Trace candidate) { return compare_traces(baseline, candidate); }
 
 bool warns(const Report& report, const std::string& of) {
-  return std::ranges::any_of(report.warnings, [&](const std::string& warning) {
+  return std::ranges::any_of(said(report.warnings), [&](const std::string& warning) {
     return warning.starts_with(of) && warning.find("optimizers' steps") != std::string::npos;
   });
 }

@@ -90,8 +90,9 @@ TEST_CASE("the first line that matches is taken, and one that matches nothing is
   CHECK(report.name_map.entries[0].operators == 1);
   CHECK(report.name_map.entries[1].operators == 1);
   REQUIRE(report.warnings.size() == 2);
-  CHECK(report.warnings[0] == "names.map:3: module new.* matched nothing in the candidate");
-  CHECK(report.warnings[1] == "names.map:4: operator aten::b matched nothing in the candidate");
+  CHECK(said(report.warnings[0]) == "names.map:3: module new.* matched nothing in the candidate");
+  CHECK(said(report.warnings[1]) ==
+        "names.map:4: operator aten::b matched nothing in the candidate");
 }
 
 TEST_CASE("a line that leaves a name as it is makes no pair of the map") {

@@ -58,7 +58,7 @@ TEST_CASE("a renamed module is the same module, and is said to be renamed") {
   CHECK(report.alignment.map == 4);
   CHECK(report.named_tensors.empty());
   REQUIRE(report.warnings.size() == 1);
-  CHECK(report.warnings.front() ==
+  CHECK(said(report.warnings.front()) ==
         "module encoder.layers of the candidate is taken for enc of the baseline (4 modules)");
 }
 
@@ -69,7 +69,7 @@ TEST_CASE("a module that does nothing but call another is no change, on either s
   const Report into = compare_traces(plain, wrapped);
   CHECK(exit_of(into) == 0);
   REQUIRE(into.warnings.size() == 1);
-  CHECK(into.warnings.front() ==
+  CHECK(said(into.warnings.front()) ==
         "module enc.1.module of the candidate is taken for enc.1 of the baseline (2 modules)");
   CHECK(exit_of(compare_traces(wrapped, plain)) == 0);
 }
@@ -124,7 +124,7 @@ TEST_CASE("a model without modules, as a frozen one, is paired without those of 
   CHECK(exit_of(report) == 0);
   CHECK(report.coverage.equal == 6);
   REQUIRE(report.warnings.size() == 1);
-  CHECK(report.warnings.front() ==
+  CHECK(said(report.warnings.front()) ==
         "the candidate names no modules, as a frozen model does not: its operators are paired "
         "with the other's without regard to theirs");
   const Report other_way = compare_traces(frozen, baseline);

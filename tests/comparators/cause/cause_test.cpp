@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/comparators/cause/cause_traces.h"
+#include "tests/comparators/said.h"
 
 namespace repro_check::comparators {
 namespace {
@@ -38,7 +39,8 @@ TEST_CASE("a further origin with bit-equal inputs is listed as one") {
   CHECK(report.coverage.origins == 2);
   CHECK(report.coverage.propagated == 0);
   REQUIRE_FALSE(report.warnings.empty());
-  CHECK(mentions(report.warnings.front(), "read differing inputs and gave bit-equal outputs"));
+  CHECK(
+      mentions(said(report.warnings.front()), "read differing inputs and gave bit-equal outputs"));
 }
 
 TEST_CASE("what the memory for a result held before makes no difference") {
@@ -319,11 +321,14 @@ TEST_CASE("row 50: NaN on both sides passes and names its first maker") {
   const Report report = compare_traces(baseline, baseline);
   CHECK(exit_of(report) == 0);
   REQUIRE(report.warnings.size() == 1);
-  CHECK(report.warnings[0] == "NaN in 2 outputs (2 elements), first made by op 1 aten::log (m)");
+  CHECK(said(report.warnings[0]) ==
+        "NaN in 2 outputs (2 elements), first made by op 1 aten::log (m)");
   // One run alone, whichever: of a divergence as of a pass.
   Trace finite = chain("finite", {"aten::a", "aten::log", "aten::b"});
-  CHECK(compare_traces(baseline, finite).warnings[0].starts_with("NaN in the baseline: 2 outputs"));
-  CHECK(compare_traces(finite, baseline).warnings[0].starts_with("NaN in the candidate: 2 outp"));
+  CHECK(said(compare_traces(baseline, finite).warnings[0])
+            .starts_with("NaN in the baseline: 2 outputs"));
+  CHECK(said(compare_traces(finite, baseline).warnings[0])
+            .starts_with("NaN in the candidate: 2 outp"));
 }
 
 TEST_CASE("NaN is known at level digest, and not of what older recorders left") {
@@ -332,15 +337,17 @@ TEST_CASE("NaN is known at level digest, and not of what older recorders left") 
   trace.json()["manifest"]["level"] = "digest";
   const Report counted = compare_traces(trace, trace);
   REQUIRE(counted.warnings.size() == 2);
-  CHECK(counted.warnings[0].starts_with("NaN in 1 output (1 element), first made by op 1"));
-  CHECK(counted.warnings[1].starts_with("Infinity in 1 output (2 elements), first made by op 1"));
+  CHECK(said(counted.warnings[0]).starts_with("NaN in 1 output (1 element), first made by op 1"));
+  CHECK(said(counted.warnings[1])
+            .starts_with("Infinity in 1 output (2 elements), first made by op 1"));
   Trace older = trace;
   older.json()["counts"] = false;
   const Report unknown = compare_traces(older, older);
   REQUIRE(unknown.warnings.size() == 1);
-  CHECK(unknown.warnings[0] == "NaN and infinity were not counted in 3 outputs");
+  CHECK(said(unknown.warnings[0]) == "NaN and infinity were not counted in 3 outputs");
   // What one run says is enough: the values are the same.
-  CHECK(compare_traces(older, trace).warnings[0].starts_with("NaN in the candidate: 1 output"));
+  CHECK(
+      said(compare_traces(older, trace).warnings[0]).starts_with("NaN in the candidate: 1 output"));
 }
 
 TEST_CASE("what was given NaN, or asked for infinity, did not make it") {
@@ -349,13 +356,14 @@ TEST_CASE("what was given NaN, or asked for infinity, did not make it") {
   trace.json()["ops"][0]["scalars"] = {{"value", "inf"}};
   const Report report = compare_traces(trace, trace);
   REQUIRE(report.warnings.size() == 2);
-  CHECK(report.warnings[0] == "NaN in 1 output (1 element), first made by op 2 aten::softmax (m)");
-  CHECK(report.warnings[1] ==
+  CHECK(said(report.warnings[0]) ==
+        "NaN in 1 output (1 element), first made by op 2 aten::softmax (m)");
+  CHECK(said(report.warnings[1]) ==
         "Infinity in 2 outputs (2 elements), first in op 0 aten::masked_fill (m), "
         "whose arguments ask for it");
   Trace given = chain("baseline", {"aten::a", "aten::b"});
   given.tensor("x", {"nan", 1, 2}).tensor("t0", {"nan", 1, 2});
-  CHECK(compare_traces(given, given).warnings[0].find("which was given it as argument") !=
+  CHECK(said(compare_traces(given, given).warnings[0]).find("which was given it as argument") !=
         std::string::npos);
 }
 

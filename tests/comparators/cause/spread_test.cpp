@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tests/comparators/cause/cause_traces.h"
+#include "tests/comparators/said.h"
 
 namespace repro_check::comparators {
 namespace {
@@ -40,8 +41,8 @@ TEST_CASE("row 51: an error that grows within the policy warns, and fails beyond
   REQUIRE(report.growth.steepest);
   CHECK(report.growth.steepest->op == 6);
   REQUIRE(report.warnings.size() >= 2);
-  CHECK(mentions(report.warnings[report.warnings.size() - 2], "but the error grows"));
-  CHECK(mentions(report.warnings.back(), "more than 10 times as great; most op 6"));
+  CHECK(mentions(said(report.warnings[report.warnings.size() - 2]), "but the error grows"));
+  CHECK(mentions(said(report.warnings.back()), "more than 10 times as great; most op 6"));
 
   CompareOptions limited = loose();
   limited.spec.max_growth = 100;
@@ -60,7 +61,7 @@ TEST_CASE("an error that is damped warns of nothing") {
   CHECK(report.growth.damped == 1);
   CHECK(report.growth.absorbed == 1);
   CHECK(report.growth.steep == 0);
-  for (const std::string& warning : report.warnings) CHECK_FALSE(mentions(warning, "grows"));
+  for (const std::string& warning : said(report.warnings)) CHECK_FALSE(mentions(warning, "grows"));
 }
 
 /// Two branches, a <- x and b <- w, joined by op 3; op 4 is read by nobody and hangs on b alone.

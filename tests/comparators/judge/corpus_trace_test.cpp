@@ -188,16 +188,18 @@ TEST_CASE("a recording that stopped storing bytes is said to have done so") {
   const Report report = compare_traces(baseline, candidate, {});
   CHECK(exit_of(report) == 0);
   REQUIRE(report.warnings.size() == 1);
-  CHECK(
-      report.warnings.front().starts_with("the candidate stored no bytes beyond dump.max_bytes, "
-                                          "from op 1 on (2 tensors): there digests"));
+  CHECK(said(report.warnings.front())
+            .starts_with("the candidate stored no bytes beyond dump.max_bytes, "
+                         "from op 1 on (2 tensors): there digests"));
 
   // A window leaves out others, and which of them the limit did is not known.
   candidate.manifest()["keep_ops"] = ordered_json::parse("[[0, 1]]");
   const Report window = compare_traces(baseline, candidate, {});
   REQUIRE(window.warnings.size() == 1);
-  CHECK(window.warnings.front().starts_with(
-      "the candidate stored no bytes beyond dump.max_bytes, from op 1 on: there digests"));
+  CHECK(
+      said(window.warnings.front())
+          .starts_with(
+              "the candidate stored no bytes beyond dump.max_bytes, from op 1 on: there digests"));
 }
 
 TEST_CASE("L5: the sums hold, and the lists are bounded") {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/error.h"
+#include "tests/comparators/said.h"
 #include "tests/comparators/trace_builder.h"
 
 namespace repro_check::comparators {
@@ -139,7 +140,7 @@ TEST_CASE("a result in the memory of another tensor is a warning, a mismatch, or
   const Report noted = compare_traces(copy, view, options);
   CHECK(exit_of(noted) == 0);
   REQUIRE_FALSE(noted.warnings.empty());
-  CHECK(noted.warnings.back() ==
+  CHECK(said(noted.warnings.back()) ==
         "of 1 operator a result shares its memory with other tensors in the candidate than in the "
         "baseline; first op 0 output 0: " +
             where);
@@ -164,7 +165,7 @@ TEST_CASE("row 27: strides and devices") {
   const Report noted = judge(rows, columns, options);
   CHECK(exit_of(noted) == 0);
   REQUIRE_FALSE(noted.warnings.empty());
-  CHECK(noted.warnings.back().find("another memory layout") != std::string::npos);
+  CHECK(said(noted.warnings.back()).find("another memory layout") != std::string::npos);
   options.spec.strides = AttributeRule::kStrict;
   const Report strict = judge(rows, columns, options);
   CHECK(exit_of(strict) == 1);
@@ -172,7 +173,7 @@ TEST_CASE("row 27: strides and devices") {
   options.spec.strides = AttributeRule::kIgnore;
   const Report ignored = judge(rows, columns, options);
   CHECK(exit_of(ignored) == 0);
-  for (const std::string& warning : ignored.warnings) {
+  for (const std::string& warning : said(ignored.warnings)) {
     CHECK(warning.find("memory layout") == std::string::npos);
   }
 
@@ -206,7 +207,7 @@ TEST_CASE_FIXTURE(RulesFixture,
   CHECK(report.rules[3].tensors == 0);
   REQUIRE_FALSE(report.warnings.empty());
   bool warned = false;
-  for (const std::string& text : report.warnings) {
+  for (const std::string& text : said(report.warnings)) {
     warned = warned || text == "rule 3 (operator aten::mul: ignore) matched no output";
   }
   CHECK(warned);
