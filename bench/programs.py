@@ -46,7 +46,7 @@ PROGRAMS = (
     Program("accelerate launch, test_sync",
             "accelerate launch --cpu --num_processes 1 -m accelerate.test_utils.scripts.test_sync", result=LINE, tells=False),
     Program("torch.distributed.run, test_ops",
-            f"python {RANKS} -m accelerate.test_utils.scripts.test_ops", result=LINE, tells=False, tells=False),
+            f"python {RANKS} -m accelerate.test_utils.scripts.test_ops", result=LINE, tells=False),
     Program("trl sft", f"trl sft --dataset_name texts {TRL}", "language_model texts",
             "files: out/*.safetensors", f"trl sft --dataset_name texts {TRL} --resume_from_checkpoint out/checkpoint-3"),
     Program("trl dpo", f"trl dpo --dataset_name preferences {TRL}", "language_model preferences",
