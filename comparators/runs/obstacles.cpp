@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/text/text.h"
+#include "core/trace/op_record.h"
 
 namespace repro_check::comparators {
 namespace {
@@ -90,7 +91,7 @@ std::string describe(const ProgramEnd& end) {
     if (!text.empty()) text += ", by ";
     text += core::printable(raised.type);
     if (!raised.file.empty()) {
-      text += fmt::format(" at {}:{}", core::printable(raised.file), raised.line);
+      text += " at " + core::line_text(core::printable(raised.file), raised.line);
     }
     if (!raised.thread.empty())
       text += fmt::format(" in thread {}", core::printable(raised.thread));

@@ -160,10 +160,14 @@ const SourceFrame* display_frame(const CallSite& site) noexcept {
   return nullptr;
 }
 
+std::string line_text(std::string_view file, std::uint64_t line) {
+  return fmt::format("{}{}{}", file, file.starts_with("In [") ? ", line " : ":", line);
+}
+
 std::string line_text(const CallSite* site) {
   const SourceFrame* frame = site == nullptr ? nullptr : display_frame(*site);
   if (frame == nullptr || frame->file.empty()) return {};
-  return fmt::format("{}:{}", frame->file.substr(frame->file.rfind('/') + 1), frame->line);
+  return line_text(std::string_view(frame->file).substr(frame->file.rfind('/') + 1), frame->line);
 }
 
 std::string place_of(const CallSite* site) {

@@ -117,6 +117,8 @@ struct CallSite {
 /// there is none.
 const SourceFrame* display_frame(const CallSite& site) noexcept;
 
+/// `train.py:31`, and `In [6], line 1` in a cell of a notebook.
+std::string line_text(std::string_view file, std::uint64_t line);
 /// `train.py:31`, of the frame to show; empty where there is none.
 std::string line_text(const CallSite* site);
 /// The module and the line, as far as they are known: `encoder.fc1, train.py:31`.

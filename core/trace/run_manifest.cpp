@@ -17,6 +17,7 @@
 #include "core/text/secrets.h"
 #include "core/text/strict_json.h"
 #include "core/text/text.h"
+#include "core/trace/op_record.h"
 #include "core/trace/program_records.h"
 
 namespace repro_check::core {
@@ -383,7 +384,7 @@ std::string raised_text(const RunManifest& manifest) {
   const RaisedException& raised = *manifest.end->exception;
   if (!raised.thread.empty()) return {};
   if (raised.file.empty()) return raised.type;
-  return fmt::format("{} at {}:{}", raised.type, raised.file, raised.line);
+  return raised.type + " at " + line_text(raised.file, raised.line);
 }
 
 Digest manifest_digest(const std::string& text) {

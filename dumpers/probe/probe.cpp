@@ -625,6 +625,8 @@ const char* repro_check_end() {
 
 void repro_check_let_be() { capture::expect_unrecorded_child(); }
 
+void repro_check_cells(void* numbers) { know_cells(numbers); }
+
 void repro_check_fact(const char* name, const char* value) {
   when_active([&](capture::Capture&) { recording()->add_fact({name, value}); });
 }

@@ -28,6 +28,10 @@ const char* repro_check_end();
 /// this a note beside the journals names the child when it runs one.
 void repro_check_let_be();
 
+/// The numbers of a notebook's cells by the file that each is compiled as.
+/// @param numbers  a dict of Python's, which lasts and may grow
+void repro_check_cells(void* numbers);
+
 /// A fact of the environment, to be told before the end.
 void repro_check_fact(const char* name, const char* value);
 

@@ -29,6 +29,8 @@ struct Api {
   int (*frame_offset)(void*) = nullptr;  ///< null before 3.11
   void* (*attribute)(void*, const char*) = nullptr;
   const char* (*utf8)(void*) = nullptr;
+  void* (*item)(void*, const char*) = nullptr;  // borrowed
+  long (*number)(void*) = nullptr;
   void (*clear_error)() = nullptr;
   void (*increase)(void*) = nullptr;
   void (*decrease)(void*) = nullptr;
@@ -40,6 +42,7 @@ struct Api {
         look_up("PyEval_GetFrame", eval_frame) && look_up("PyFrame_GetBack", frame_back) &&
         look_up("PyFrame_GetCode", frame_code) && look_up("PyFrame_GetLineNumber", frame_line) &&
         look_up("PyObject_GetAttrString", attribute) && look_up("PyUnicode_AsUTF8", utf8) &&
+        look_up("PyDict_GetItemString", item) && look_up("PyLong_AsLong", number) &&
         look_up("PyErr_Clear", clear_error) && look_up("Py_IncRef", increase) &&
         look_up("Py_DecRef", decrease) &&
         (look_up("Py_IsFinalizing", finalizing) || look_up("_Py_IsFinalizing", finalizing));
@@ -132,6 +135,7 @@ struct KnownLine {
 struct Known {
   std::array<KnownLine, 4096> lines;            ///< those asked for last
   std::unordered_map<const void*, Code> codes;  ///< a code object that is a key is kept alive
+  void* cells = nullptr;                        ///< see know_cells()
   std::unordered_map<Steps, std::unique_ptr<PythonChain>, StepsHash> chains;
 };
 
@@ -140,11 +144,17 @@ Known& known() {
   return *all;
 }
 
+std::string file_of(void* code) {
+  std::string file = text_attribute(code, "co_filename");
+  void* cell = known().cells == nullptr ? nullptr : api().item(known().cells, file.c_str());
+  return cell == nullptr ? file : "In [" + std::to_string(api().number(cell)) + "]";
+}
+
 const Code& describe(void* code) {
   const auto [entry, is_new] = known().codes.try_emplace(code);
   if (is_new) {
     api().increase(code);
-    entry->second.file = text_attribute(code, "co_filename");
+    entry->second.file = file_of(code);
     entry->second.function = text_attribute(code, "co_name");
     entry->second.framework = is_framework(entry->second.file);
     entry->second.engine =
@@ -211,6 +221,8 @@ const PythonChain* frames(bool of_hook) {
 }
 
 }  // namespace
+
+void know_cells(void* numbers) { known().cells = numbers; }
 
 const PythonChain* python_frames() { return frames(false); }
 

@@ -22,6 +22,9 @@ struct PythonChain {
 /// @return what is never freed
 const PythonChain* python_frames();
 
+/// Files of cells are told as `In [6]` from here on. @param numbers  see repro_check_cells()
+void know_cells(void* numbers);
+
 /// Of these, the frames since the autograd engine called Python: a hook, or the backward() of a
 /// function of the program. Null outside of it, and where the framework alone was called.
 const PythonChain* frames_of_hook();

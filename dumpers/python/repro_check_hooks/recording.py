@@ -134,6 +134,7 @@ class Recording:
             self._pin()
         tell_failure(self.unlocked.repro_check_begin(os.fsencode(self.directory), json.dumps(settings).encode()))
         seeds.watch_generators(self.probe)
+        guarded(seeds.know_cells)(self.probe)
 
     def _pin(self):
         mode = hooks.plan["determinism"]

@@ -25,6 +25,7 @@ _told_in = None
 # By function that sets a seed or what is deterministic: the calls of the program.
 _set_by_program = {}
 _callers = {}  # by file: see _caller()
+_cells = {}  # of a notebook, by the file that each is compiled as: its number
 _LIBRARIES = os.path.dirname(os.__file__), os.path.dirname(os.path.dirname(__file__)), "<"
 
 
@@ -39,9 +40,29 @@ def watch_program(recording):
     os.register_at_fork(after_in_child=guarded(_forked))
 
 
+def know_cells(probe):
+    """Of IPython, where the program runs in it; it goes on to fill the same dict."""
+    global _cells
+    module = sys.modules.get("IPython.core.interactiveshell")
+    if module is None or not module.InteractiveShell.initialized():
+        return
+    numbers = getattr(module.InteractiveShell.instance().compile, "_filename_map", None)
+    if isinstance(numbers, dict):
+        import ctypes
+
+        _cells = numbers
+        probe.repro_check_cells(ctypes.py_object(numbers))
+
+
+def _line(file, number):
+    return f"{file}, line {number}" if file.startswith("In [") else f"{file}:{number}"
+
+
 def _caller(frame):
     """The name of its file, empty of a library's; and of a module that asks for others what it asks for."""
     path = frame.f_code.co_filename
+    if path in _cells:
+        return f"In [{_cells[path]}]", None
     known = _callers.get(path)
     if known is None:
         folder, file = os.path.split(path)
@@ -60,7 +81,7 @@ def line_of_program(frame):
     """Of the innermost frame that is the program's; empty where there is none."""
     while frame is not None and not _caller(frame)[0]:
         frame = frame.f_back
-    return f"{_caller(frame)[0]}:{frame.f_lineno}" if frame is not None else ""
+    return _line(_caller(frame)[0], frame.f_lineno) if frame is not None else ""
 
 
 def _line_of_program(name):
@@ -70,7 +91,7 @@ def _line_of_program(name):
     while frame is not None:
         file, asks = _caller(frame)
         if asks is None:
-            return name, f"{file}:{frame.f_lineno}" if file else ""
+            return name, _line(file, frame.f_lineno) if file else ""
         name, frame = name if name == _OWN_GENERATOR else asks, frame.f_back
     return name, ""
 
@@ -169,11 +190,9 @@ def _note_setting(name, args, kwargs):
         frame = frame.f_back
     if frame and "-packages/torch/" in frame.f_code.co_filename:  # a compiler has what it found set again
         return
-    while frame is not None and not _caller(frame)[0]:
-        frame = frame.f_back
-    if frame is None:
-        return
-    _keep_setting(name, args, kwargs, f"{_caller(frame)[0]}:{frame.f_lineno}")
+    line = line_of_program(frame)
+    if line:
+        _keep_setting(name, args, kwargs, line)
 
 
 def _keep_setting(name, args, kwargs, line):

@@ -8,6 +8,7 @@ import sys
 import tempfile
 import textwrap
 import time
+import types
 import unittest
 from pathlib import Path
 
@@ -296,6 +297,33 @@ class InProcess(unittest.TestCase):
         state = torch.get_rng_state()
         repro_check.compare(lambda: torch.ones(3).exp())
         self.assertTrue(torch.equal(torch.get_rng_state(), state))
+
+    def test_a_notebook_names_its_cells_and_shows_the_page(self):
+        """What is asked of IPython, of which a cell of two lines is the sixth."""
+        file = "/tmp/ipykernel_1/2.py"
+        names = {"torch": torch}
+        exec(compile("def step():\n    return torch.randn(3).exp()", file, "exec"), names)
+        shown = []
+        handle = types.SimpleNamespace(update=lambda data, raw: shown.append(data["text/plain"]))
+        shell = types.SimpleNamespace(kernel=self, compile=types.SimpleNamespace(_filename_map={file: 6}))
+        played = {"IPython": types.SimpleNamespace(
+            get_ipython=lambda: shell, display=types.SimpleNamespace(display=lambda *_, **__: handle))}
+        played["IPython.core.interactiveshell"] = types.SimpleNamespace(
+            InteractiveShell=types.SimpleNamespace(initialized=lambda: True, instance=lambda: shell))
+        self.assertIsNone(repro_check.compare(lambda: torch.ones(2).exp())._repr_html_())
+        sys.modules.update(played)
+        for name in played:
+            self.addCleanup(sys.modules.pop, name)
+        outcome = repro_check.compare(names["step"])
+        self.assertIn("In [6], line 2", " ".join(repr(outcome).split()))
+        source = outcome.reports[0]["first_divergence"]["source"]
+        self.assertEqual((source["file"], source["line"]), ("In [6]", 2))
+        self.assertIn("In [6], line 2", outcome.page)
+        self.assertRegex(outcome._repr_html_(), '^<iframe sandbox="allow-scripts" .* srcdoc="&lt;!DOCTYPE html&gt;')
+        self.assertNotIn(f"inspect {outcome.directory}", outcome.page)
+        calls = ["call 1 of 2", "call 2 of 2"]
+        again = [call + ", again, to have the values" for call in calls]
+        self.assertEqual(shown, [*calls, "comparing", *again, "comparing", ""])
 
     def test_default_rng_stays_as_it_was(self):
         before = numpy.random.default_rng
