@@ -13,6 +13,7 @@
 
 #include "cmd/ranks/ranks_view.h"
 #include "cmd/render/html/html_page.h"
+#include "cmd/render/page.h"
 #include "cmd/render/text.h"
 #include "comparators/ranks/rank_reads.h"
 #include "comparators/ranks/rank_roots.h"
@@ -129,6 +130,50 @@ std::string_view tone(const Json& document) {
   return code == 0 ? "good" : code == 1 ? "bad" : "trouble";
 }
 
+/// A line of the text: its label, and what it says.
+struct Said {
+  std::string_view label;
+  std::string body;
+};
+
+/// Of a text behind its first line. Its commands are told by `next`.
+std::vector<Said> said_in(std::string_view text) {
+  std::vector<Said> lines;
+  for (text.remove_prefix(text.find('\n') + 1); !text.empty();) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    const bool is_next = line.starts_with("next: ");
+    const std::size_t begin = is_next ? 6 : std::min(Page::kBodyColumn, line.size());
+    std::string_view label = is_next ? "next" : line.substr(0, begin);
+    label.remove_prefix(std::min(label.find_first_not_of(' '), label.size()));
+    label.remove_suffix(label.size() - 1 - label.find_last_not_of(' '));
+    lines.push_back({label, std::string(line.substr(begin))});
+  }
+  return lines;
+}
+
+/// The cards of the page of a run, of what the text says.
+std::string cards(const std::string& text, const Json& document) {
+  HtmlAnswers answers;
+  std::vector<std::pair<std::string_view, std::string>> others;
+  for (Said& line : said_in(text)) {
+    if (line.label == "cause") {
+      answers.title = document["cause"]["title"];
+      answers.why = line.body;
+    } else if (line.label == "fix" && answers.fix.empty() &&
+               (answers.title.empty() || others.empty())) {
+      answers.fix = line.body;
+    } else if (line.label == "next") {
+      answers.commands.push_back(line.body);
+    } else {
+      others.emplace_back(line.label, std::move(line.body));
+    }
+  }
+  return html_answers(answers,
+                      "<section class=\"card values\"><h2>What was found</h2>" +
+                          html_facts(others) + "</section>\n");
+}
+
 }  // namespace
 
 std::string ranks_page(const comparators::RankReads& reads,
@@ -142,19 +187,12 @@ std::string ranks_page(const comparators::RankReads& reads,
   page.main = fmt::format("<article class=\"{}\"><header>{}</header>\n",
                           tone(document),
                           html_heading(html_text(headline.substr(0, colon)), rest));
-  std::string lines;
-  for (std::string_view left = std::string_view(text).substr(headline.size() + 1); !left.empty();) {
-    const std::size_t end = std::min(left.find('\n'), left.size() - 1);
-    lines += html_text(left.substr(0, end)) + "\n";
-    left.remove_prefix(end + 1);
-  }
-  page.main += "<section class=\"card text\"><pre>" + lines + "</pre></section>\n";
+  page.main += cards(text, document);
   page.main +=
       "<section class=\"card text\"><h2>Ranks by steps</h2>\n<div id=\"map\"><p class=\"hint\">The "
       "map is drawn by a script. Download the page and open it.</p></div>\n<div id=\"detail\" "
       "aria-live=\"polite\"></div></section>\n";
-  page.main += table(partings);
-  page.main += kHtmlEnd;
+  page.main += table(partings) + html_full_text(escape_lines(text)) + std::string(kHtmlEnd);
   page.data = html_data_element("data", map_json(reads, partings, document));
   return html_page(page);
 }

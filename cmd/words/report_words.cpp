@@ -23,6 +23,7 @@ namespace repro_check::cmd {
 namespace {
 
 using comparators::CauseKind;
+using comparators::Sample;
 using comparators::TensorOutcome;
 
 std::string count_text(const comparators::TensorMetrics& metrics, bool judged_by_policy) {
@@ -31,6 +32,14 @@ std::string count_text(const comparators::TensorMetrics& metrics, bool judged_by
                      format_count(is_partly_within ? metrics.n_beyond : metrics.n_diff),
                      format_count(metrics.elements, "element"),
                      is_partly_within ? " beyond tolerance" : "");
+}
+
+// NaN payloads and zeros of unlike sign can read the same, and then only their bits tell them
+// apart.
+std::string side_text(const Sample& sample, const std::string& text, const std::string& bits) {
+  const bool is_ambiguous = sample.baseline == sample.candidate && !bits.empty();
+  const std::string prefix = bits.starts_with("0x") ? "" : "0x";
+  return escape_name(is_ambiguous ? fmt::format("{} {}{}", text, prefix, bits) : text);
 }
 
 std::string size_text(const comparators::TensorMetrics& m) {
@@ -463,6 +472,34 @@ std::string amount_text(const comparators::NamedTensorDifference& tensor) {
   if (!tensor.metrics) return tensor.note.empty() ? "digests differ" : tensor.note;
   return joined({count_text(*tensor.metrics, false), size_text(*tensor.metrics), tensor.note},
                 ", ");
+}
+
+bool is_from_named(const Report& report) noexcept {
+  return report.kind == DivergenceKind::kWeights || report.kind == DivergenceKind::kInputs;
+}
+
+std::string index_text(const Sample& sample) {
+  return sample.index.empty() && sample.flat_index > 0 ? fmt::format("{}", sample.flat_index)
+                                                       : format_index(sample.index);
+}
+
+std::vector<std::vector<std::string>> sample_rows(const std::vector<Sample>& samples,
+                                                  std::size_t most) {
+  const std::span shown(samples.data(), std::min(most, samples.size()));
+  if (shown.empty()) return {};
+  const bool with_ulp =
+      std::ranges::any_of(samples, [](const Sample& sample) { return sample.ulp.has_value(); });
+  std::vector<std::vector<std::string>> rows{
+      {"index", "baseline", "candidate", with_ulp ? "ULP" : ""}};
+  for (const Sample& sample : shown) {
+    rows.push_back({index_text(sample),
+                    side_text(sample, sample.baseline, sample.baseline_bits),
+                    side_text(sample, sample.candidate, sample.candidate_bits),
+                    sample.ulp ? format_ulp(*sample.ulp)
+                    : with_ulp ? "-"
+                               : ""});
+  }
+  return rows;
 }
 
 std::string slice_text(const comparators::TensorComparison& tensor) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -35,6 +36,16 @@ std::string_view index_owner(const OpDivergence& op) noexcept;
 /// `op 41 aten::addmm (encoder.layers.3.linear1, model.py:123)`, in colours.
 Line op_line(const OpDivergence& op);
 Line op_line(std::uint64_t index, const core::OpRecord& record);
+
+/// Whether the verdict is about tensors that the runs were given: it blames no operator.
+bool is_from_named(const Report& report) noexcept;
+
+/// Where a sample stands: `[0, 17]`.
+std::string index_text(const comparators::Sample& sample);
+/// Index, both sides and ULP of the first so many, below a row of those words, which is not there
+/// alone. Escaped.
+std::vector<std::vector<std::string>> sample_rows(const std::vector<comparators::Sample>& samples,
+                                                  std::size_t most);
 
 /// Of which elements the metrics of a tensor speak; empty where of all.
 std::string slice_text(const comparators::TensorComparison& tensor);

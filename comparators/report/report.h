@@ -158,6 +158,7 @@ struct TrailRow {
   std::uint32_t errors = kNone;     ///< in OpTrail::errors; kNone where nothing differs
   std::uint32_t producers = 0;      ///< how many in OpTrail::producers are its own
   std::uint32_t first_producer = 0;
+  std::uint32_t step = 0;
   OpState state = OpState::kEqual;
   core::Phase phase = core::Phase::kForward;
 

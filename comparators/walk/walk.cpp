@@ -411,6 +411,7 @@ class TrailKeeper {
     const std::string name = record.op == nullptr ? "" : record.op->full_name();
     row.op = intern(operators_, trail_->operators, name, name);
     row.place = place_of(record.site.get());
+    row.step = record.step;
     row.phase = record.phase;
     const auto outputs = tensors_of(record, core::TensorRole::kOutput);
     const std::string type =

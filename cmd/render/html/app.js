@@ -24,12 +24,10 @@
       // The picture stands above all tables, those of the report itself included.
       this.node = Page.el("div", { class: "view" }, this.legend(), this.timelineCard(),
         this.steps ? this.steps.node : "",
-        Page.el("div", { class: "workbench" }, this.treeCard(), this.tableCard(), this.detail.node),
+        Page.el("div", { class: "workbench" }, this.tableCard(), this.treeCard(), this.detail.node),
         ...parts, Page.el("div", { class: "pair" }, Page.specials(model, pick), Page.ledger(model, pick)));
-      this.shown.textContent = this.shownText(model.size);
+      this.search();
     }
-
-    shownText(found) { return `${Page.count(found)} of ${Page.count(this.model.total)}`; }
 
     // Counts by state, which are filters as well.
     legend() {
@@ -59,16 +57,12 @@
     }
 
     timelineCard() {
-      this.metricWord = Page.el("span", { class: "metric" }, Page.METRICS[this.timeline.metric]);
       const act = (label, word, does) => Page.el("button", { type: "button", "aria-label": word, title: word,
         onclick: does }, label);
       return Page.el("section", { class: "card timeline-card" },
-        Page.el("div", { class: "cardhead" }, Page.el("h2", {}, "Timeline"), this.metricWord,
+        Page.el("div", { class: "cardhead" }, Page.el("h2", {}, "Timeline"),
           Page.choice("Metric", SHORT[this.timeline.metric], Object.fromEntries(
-            Object.entries(Page.METRICS).map(([name, word]) => [SHORT[name], [word, () => {
-              this.metricWord.textContent = word;
-              this.timeline.setMetric(name);
-            }]]))),
+            Object.entries(Page.METRICS).map(([name, word]) => [SHORT[name], [word, () => this.timeline.setMetric(name)]]))),
           Page.el("span", { class: "group", role: "group", "aria-label": "Zoom" },
             act("+", "Zoom in", () => this.timeline.zoom(0.5)),
             act("\u2212", "Zoom out", () => this.timeline.zoom(2)),
@@ -117,14 +111,20 @@
         ? model.trail.places.module.map((path) => path === module.path || path.startsWith(`${module.path}.`))
         : null;
       const window = this.inView.checked && timeline.range;
+      // Nobody looks for what was not compared, unless it is asked for.
+      const hides = !states.size && !this.box.value.includes("is:skipped");
+      let hidden = 0;
       const found = [];
       for (let row = 0; row < model.size; row++) {
         if (states.size && !states.has(model.state[row])) continue;
         if (inModule && !inModule[model.place[row]]) continue;
         if (window && (row < window[0] || row > window[1])) continue;
-        if (holds(row)) found.push(row);
+        if (!holds(row)) continue;
+        if (hides && model.state[row] === Page.SKIPPED) hidden++;
+        else found.push(row);
       }
-      this.shown.textContent = this.shownText(found.length);
+      this.shown.textContent = `${Page.count(found.length)} of ${Page.count(model.total)}` +
+        (hidden ? `, ${Page.count(hidden)} skipped hidden` : "");
       this.table.showRows(Uint32Array.from(found));
     }
 
@@ -157,7 +157,7 @@
     address() {
       const text = this.selected >= 0 ? `#op-${this.model.label(this.selected)}`
         : this.box.value ? `#q=${encodeURIComponent(this.box.value)}` : location.pathname;
-      history.replaceState(null, "", text);
+      Page.address(text);
     }
 
     // #op-41, #op-41/out0, #module=encoder.0, #q=is:origin
@@ -231,28 +231,6 @@
     });
   };
 
-  // Where the dark colours hold, by what was asked for.
-  const themes = { auto: "(prefers-color-scheme: dark)", light: "not all", dark: "all" };
-  const themeButton = (onChange) => {
-    let now = Page.remembered("theme");
-    if (!(now in themes)) now = "auto";
-    const dark = [...document.styleSheets].flatMap((sheet) => [...sheet.cssRules])
-      .find((rule) => rule.media && rule.media.mediaText === themes.auto);
-    const apply = () => {
-      dark.media.mediaText = themes[now];
-      button.textContent = `theme: ${now}`;
-    };
-    const button = Page.el("button", { type: "button", onclick: () => {
-      const names = Object.keys(themes);
-      now = names[(names.indexOf(now) + 1) % names.length];
-      Page.remember("theme", now);
-      apply();
-      onChange();
-    } });
-    apply();
-    return button;
-  };
-
   const start = async () => {
     const reports = await Page.load();
     const app = document.getElementById("app");
@@ -260,9 +238,7 @@
     const views = new Map();
     let view = null;
     document.documentElement.classList.add("live");
-    for (const code of document.querySelectorAll("article .next .command")) {
-      code.after(Page.copyButton(code.textContent));
-    }
+    Page.makeCopied();
     const rebuild = () => {
       if (!view) return;
       view.timeline.build();
@@ -292,7 +268,7 @@
         onchange: (event) => show(Number(event.target.value)) }, reports.map(({ report }, i) =>
         Page.el("option", { value: i }, report.runs.map((run) => run.name).join(" \u2192 ")))));
     }
-    tools.append(themeButton(rebuild),
+    tools.append(Page.themeButton(rebuild),
       Page.el("button", { type: "button", onclick: () => help.showModal() }, "keys and search (?)"));
     tools.hidden = false;
 

@@ -79,7 +79,8 @@
     sourceOf(place, whole) {
       const file = this.trail.places.file[place];
       const line = this.trail.places.line[place];
-      return file ? (whole ? file : file.split("/").pop()) + (line ? `:${line}` : "") : "";
+      const separator = file.startsWith("In [") ? ", line " : ":"; // a cell of a notebook
+      return file ? (whole ? file : file.split("/").pop()) + (line ? `${separator}${line}` : "") : "";
     }
     source(row, whole) { return this.sourceOf(this.place[row], whole); }
     // How many elements of a side are NaN or Inf; of both without one.

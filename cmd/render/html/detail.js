@@ -77,7 +77,7 @@
         Page.el("p", { class: "eyebrow" }, `op ${model.label(row)}`, " ",
           Page.stateBadge(model.state[row])),
         Page.el("h2", {}, model.operator(row)),
-        Page.el("a", { class: "permalink", href: `#op-${model.label(row)}` }, `#op-${model.label(row)}`));
+        Page.el("p", { class: "permalink" }, Page.opLink(model, row, this.onPick, `#op-${model.label(row)}`)));
     }
 
     place(row) {
@@ -107,7 +107,7 @@
       if (!item || !item.cause || !item.cause.name) return null;
       const { name, evidence, advice } = item.cause;
       return Page.el("section", { class: "why" }, Page.el("h3", {}, `Why: ${name}`),
-        Page.el("p", {}, evidence), advice ? Page.el("p", {}, advice) : null);
+        Page.el("p", {}, evidence), ...(advice ? [Page.el("h3", {}, "Fix"), Page.el("p", {}, advice)] : []));
     }
 
     outputs(row, item) {

@@ -54,14 +54,38 @@ std::string html_heading(std::string_view word, std::string_view rest) {
                      html_text(rest));
 }
 
-std::string html_facts(
-    std::initializer_list<std::pair<std::string_view, std::string>> names_and_values) {
-  std::string out = "<dl class=\"facts\">\n";
-  for (const auto& [name, value] : names_and_values) {
+std::string html_answers(const HtmlAnswers& answers, const std::string& beside) {
+  const auto& [title, evidence, code, reasons, fix, commands] = answers;
+  std::string why;
+  if (!title.empty()) {
+    why = fmt::format("<div class=\"why\"><h2>Why: {}</h2><p>{}</p>{}</div>\n",
+                      html_text(title),
+                      html_text(evidence),
+                      code.empty() ? "" : "<pre class=\"source\">" + html_text(code) + "</pre>");
+  }
+  why += html_list("<ul class=\"reasons\">", reasons, "</ul>\n");
+  if (!fix.empty()) why += "<div class=\"fix\"><h2>Fix</h2><p>" + html_text(fix) + "</p></div>\n";
+  const std::string next = joined(commands, "", [](const std::string& command) {
+    return "<li><code class=\"command\">" + html_text(command) + "</code></li>\n";
+  });
+  if (!next.empty()) why += "<ul class=\"next\" aria-label=\"What to do next\">" + next + "</ul>\n";
+  if (why.empty() && beside.empty()) return {};
+  return "<div class=\"answers\">\n" + (why.empty() ? "" : "<div>\n" + why + "</div>\n") + beside +
+         "</div>\n";
+}
+
+std::string html_full_text(std::string_view text) {
+  return "<details class=\"card text\"><summary>The report as text</summary><pre>" +
+         xml_text(text) + "</pre></details>\n";
+}
+
+std::string html_facts(const std::vector<std::pair<std::string_view, std::string>>& facts) {
+  std::string out;
+  for (const auto& [name, value] : facts) {
     if (value.empty()) continue;
     out += fmt::format("<div><dt>{}</dt><dd>{}</dd></div>\n", name, html_text(value));
   }
-  return out + "</dl>\n";
+  return out.empty() ? out : "<dl class=\"facts\">\n" + out + "</dl>\n";
 }
 
 std::string html_list(std::string_view before,

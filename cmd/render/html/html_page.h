@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <initializer_list>
 #include <span>
 #include <string>
 #include <string_view>
@@ -33,9 +32,25 @@ std::string html_text(std::string_view name);
 
 /// What is read first. @param word  HTML; shown as a badge
 std::string html_heading(std::string_view word, std::string_view rest);
-/// A `<dl class="facts">` of those that have a value, which is no HTML yet.
-std::string html_facts(
-    std::initializer_list<std::pair<std::string_view, std::string>> names_and_values);
+/// What a page answers first: why, what to do about it, which commands say more. No HTML yet; what
+/// is empty is left out.
+struct HtmlAnswers {
+  std::string title;  ///< of the cause
+  std::string why;
+  std::string code;  ///< the line of source
+  std::vector<std::string> reasons;
+  std::string fix;
+  std::vector<std::string> commands;
+};
+
+/// @param beside  HTML of the card that stands next to them, or empty
+std::string html_answers(const HtmlAnswers& answers, const std::string& beside);
+
+/// The whole text of a report, to be opened. @param text  escaped
+std::string html_full_text(std::string_view text);
+
+/// A `<dl class="facts">` of those that have a value, which is no HTML yet; empty of none.
+std::string html_facts(const std::vector<std::pair<std::string_view, std::string>>& facts);
 /// `<li>` items of texts that are no HTML yet; empty of none.
 /// @param before, after  HTML of the list around them, of the classes it has
 std::string html_list(std::string_view before,
@@ -61,7 +76,8 @@ std::string deflated(std::string_view bytes);
 
 /// Of a page about no report: the end of its article, and what stands below.
 inline constexpr std::string_view kHtmlEnd =
-    "</article>\n<footer>Made by repro-check. This page loads nothing and sends nothing. "
+    "</article>\n<div class=\"tools\" id=\"tools\" hidden></div>\n<footer>Made by repro-check. "
+    "This page loads nothing and sends nothing. "
     "It is no stable interface: programs read `--format json`.</footer>\n";
 
 /// A page that loads nothing from anywhere, and in which nothing runs but its own scripts.

@@ -51,47 +51,66 @@ std::string facts(const Report& report) {
   const comparators::Coverage& c = report.coverage;
   const std::string all = format_count(std::max(c.baseline_ops, c.candidate_ops), "operator");
   return html_facts(
-      {{"returned", returned_text(report)},
-       {"compared", format_count(c.compared) + " of " + all},
+      {{"compared", format_count(c.compared) + " of " + all},
        {"missing", format_count(c.missing_in_baseline + c.missing_in_candidate)},
        {"skipped", format_count(c.skipped)},
        {"not judged", c.not_judged > 0 ? format_count(c.not_judged) : ""},
        {"tensors", format_count(c.tensors) + ", " + format_bytes(c.bytes)},
        {"policy", report.policy},
-       {"ranks", ranks_text(report)},
-       {"training", training_text(report)},
-       {"program", program_text(report)},
-       {"random", random_text(report)},
        {"exit code", fmt::format("{}", static_cast<int>(comparators::exit_code_of(report)))}});
 }
 
-std::string why(const Report& report) {
-  std::string out;
+/// What takes a sentence to say.
+std::string sentences(const Report& report) {
+  const std::string said = html_facts({{"returned", returned_text(report)},
+                                       {"ranks", ranks_text(report)},
+                                       {"training", training_text(report)},
+                                       {"data", data_text(report)},
+                                       {"program", program_text(report)},
+                                       {"random", random_text(report)}});
+  return said.empty() ? said : "<section class=\"card said\">" + said + "</section>\n";
+}
+
+/// The first elements that differ of the tensor that the verdict is about.
+std::string values(const Report& report) {
+  constexpr std::size_t kShown = 5;
+  std::string of;
+  std::vector<std::vector<std::string>> rows;
+  if (is_from_named(report) && !report.named_tensors.empty()) {
+    of = report.named_tensors.front().name;
+    rows = sample_rows(report.named_tensors.front().samples, kShown);
+  } else if (report.first_divergence) {
+    if (const auto* output = leading_output(*report.first_divergence)) {
+      const core::TensorRecord& tensor = output->baseline;
+      of = "output " + tensor.slot + ", " + format_tensor_type(tensor.dtype, tensor.shape);
+      rows = sample_rows(output->samples, kShown);
+    }
+  }
+  const std::optional<Line> parting = parting_line(report);
+  if (rows.empty() && !parting) return {};
+  std::string out = "<section class=\"card values\"><h2>First divergence</h2>";
+  if (parting) out += "<p>" + html_text(parting->raw()) + "</p>";
+  if (!rows.empty()) {
+    const std::string body =
+        joined(std::span(rows).subspan(1), "", [](const auto& row) { return html_row(row); });
+    out += "<h3>" + html_text(of) + "</h3>" + html_table(rows.front(), body);
+  }
+  return out + "</section>\n";
+}
+
+std::string answers(const Report& report, const RenderOptions& options) {
+  HtmlAnswers answers;
   if (report.first_divergence &&
       report.first_divergence->cause.kind != comparators::CauseKind::kNone) {
     const FindingText text = words_of(report.first_divergence->cause);
-    out += fmt::format("<div class=\"why\"><h2>Why: {}</h2><p>{}</p>",
-                       html_text(text.title),
-                       html_text(text.evidence));
-    if (const std::string code = code_text(report); !code.empty()) {
-      out += fmt::format("<pre class=\"source\">{}</pre>", html_text(code));
-    }
-    out += "</div>\n";
+    answers.title = text.title;
+    answers.why = text.evidence;
+    answers.code = code_text(report);
   }
-  out += html_list("<ul class=\"reasons\">", report.reasons, "</ul>\n");
-  if (const std::string fix = fix_of(report); !fix.empty()) {
-    out += fmt::format("<div class=\"fix\"><h2>Fix</h2><p>{}</p></div>\n", html_text(fix));
-  }
-  return out;
-}
-
-std::string next(const Report& report, const RenderOptions& options) {
-  std::string items;
-  for (const std::string& command : next_commands(report, options)) {
-    items += fmt::format("<li><code class=\"command\">{}</code></li>\n", html_text(command));
-  }
-  return items.empty() ? ""
-                       : "<ul class=\"next\" aria-label=\"What to do next\">" + items + "</ul>\n";
+  answers.reasons = report.reasons;
+  answers.fix = fix_of(report);
+  answers.commands = next_commands(report, options);
+  return html_answers(answers, values(report));
 }
 
 bool is_manifest_known(const RunSummary& run) {
@@ -202,8 +221,7 @@ std::string full_text(const Report& report, const RenderOptions& options) {
   plain.all = false;
   plain.top = kDefaultTop;
   plain.name_pair = false;
-  return "<details class=\"card text\"><summary>The report as text</summary><pre>" +
-         xml_text(render_text(report, plain)) + "</pre></details>\n";
+  return html_full_text(render_text(report, plain));
 }
 
 std::string warnings(const Report& report) {
@@ -249,6 +267,7 @@ void describe(ColumnWriter f, const TrailRow& it) {
   f("errors", known(it.errors));
   f MEMBER(producers) MEMBER(first_producer);
   f("state", static_cast<int>(it.state));
+  f MEMBER(step);
   f("phase", static_cast<int>(it.phase));
 }
 
@@ -345,10 +364,10 @@ std::string resumed(const Report& report) {
 std::string html_static(const Report& report, std::size_t number, const RenderOptions& options) {
   std::string out = fmt::format(
       "<article class=\"report {}\" id=\"report-{}\">\n<header>\n", tone(report), number);
-  out += verdict_heading(report) + facts(report) + "</header>\n";
-  out += "<div class=\"answers\">\n" + why(report) + next(report, options) + "</div>\n";
-  out += "<div class=\"settings\">\n" + resumed(report) + differences(report) + runs(report) +
-         "</div>\n";
+  out += verdict_heading(report) + "</header>\n";
+  out += answers(report, options) + facts(report);
+  out += "<div class=\"settings\">\n" + sentences(report) + resumed(report) + differences(report) +
+         runs(report) + "</div>\n";
   out += warnings(report) + operators(report) + full_text(report, options);
   return out + "</article>\n";
 }

@@ -3,8 +3,15 @@
 "use strict";
 
 {
-  // By logarithm a label for whole powers of ten alone.
-  Page.powerLabel = (v) => v !== null && Math.abs(Math.log10(v) % 1) < 1e-9 ? `1e${Math.round(Math.log10(v))}` : "";
+  // A logarithm's lines: whole powers of ten, as many as there is room for.
+  const ROOM = 24;
+  const powers = (plot, _, min, max) => {
+    const [low, high] = [min, max].map((v) => Math.round(Math.log10(v)));
+    const tall = plot.bbox.height / (window.devicePixelRatio || 1);
+    const every = Math.max(1, Math.ceil((high - low) * ROOM / Math.max(tall, 1)));
+    return Array.from({ length: Math.floor((high - low) / every) + 1 }, (__, i) => 10 ** (low + i * every));
+  };
+  Page.powerLabel = (v) => v === null ? "" : `1e${Math.round(Math.log10(v))}`;
 
   Page.Plot = class {
     // A name for readers; lanes: whether there are any; onHover(x, y): what the tip says, or nothing.
@@ -39,15 +46,17 @@
       const width = this.node.clientWidth;
       if (!width) return;
       if (this.plot) this.plot.destroy();
-      const { x, y, data, ...options } = this.options(Page.axis());
+      const { x, y, data, names, ...options } = this.options(Page.axis());
+      const named = (label) => ({ label, labelSize: 18, labelGap: 0, labelFont: "12px system-ui, sans-serif" });
       const steps = [1, 2, 5, 10, 20, 50].flatMap((n) => [n, n * 100, n * 1e4]).sort((a, b) => a - b);
       this.plot = new uPlot({
         width, legend: { show: false },
         ...options,
         cursor: { y: false, points: { show: false }, ...options.cursor },
-        axes: [{ ...Page.axis(), size: 28, incrs: [...steps, 1e6], values: (_, splits) => splits.map(x) },
-          ...y.map((axis) => ({ ...Page.axis(), size: 74, ...axis,
-            values: (_, splits) => splits.map(axis.values) }))],
+        axes: [{ ...Page.axis(), ...named(names[0]), size: 24, incrs: [...steps, 1e6],
+          values: (_, splits) => splits.map(x) },
+        { ...Page.axis(), ...named(names[1]), size: 56, ...y, ...(options.scales.y.distr === 3 ? { splits: powers, filter: (_, splits) => splits } : {}),
+          values: (_, splits) => splits.map(y.values) }],
       }, data, this.plotNode);
     }
 

@@ -7,8 +7,8 @@
   const COLORS = ["--origin", "--missing", "--muted-ink", "--trouble", "--accent", "--mismatch", "--special", "--good",
     "--propagated", "--within"];
   const TALL = 1024;
-  const LEFT = 56;
-  const FOOT = 20;
+  const LEFT = 64;
+  const FOOT = 38;
   const REACH = 4; // pixels around a click in which a cell is meant
   const NAMES = 20;
 
@@ -59,6 +59,8 @@
       const kinds = this.kinds.map(({ name }, kind) => seen.has(kind)
         ? Page.el("span", {}, Page.mark("\u25a0", "", COLORS[kind]), `${name}. `) : null);
       return Page.el("p", { class: "hint" }, seen.size ? "What parts first in a step: " : "No rank parts. ", kinds,
+        this.ranks.some(({ steps }) => steps < this.steps)
+          ? Page.el("span", {}, Page.mark("\u2500", "", "--muted"), "no such step, or rank. ") : null,
         "Drag over steps to look closer. ", this.whole);
     }
 
@@ -79,10 +81,11 @@
       const context = Page.canvas(this.canvas, width, height + FOOT);
       context.fillStyle = Page.color("--sunken");
       context.fillRect(LEFT, 0, width - LEFT, height);
-      context.fillStyle = Page.color("--line");
+      // A line where a rank has no steps.
+      context.fillStyle = Page.color("--muted");
       this.ranks.forEach(({ steps }, row) => {
         const end = Math.max(LEFT, this.x(steps));
-        if (steps < this.to) context.fillRect(end, row * this.high, width - end, Math.max(this.high, 1));
+        if (steps < this.to) context.fillRect(end, (row + 0.5) * this.high - 0.5, width - end, 1);
       });
       this.drawRuns(context, width);
       this.drawAxes(context, width, height);
@@ -131,16 +134,20 @@
       context.font = "12px system-ui, sans-serif";
       context.textBaseline = "middle";
       context.textAlign = "right";
-      const every = Math.max(1, Math.ceil(18 / this.high));
+      const every = 2 ** Math.ceil(Math.log2(Math.max(1, 18 / this.high)));
       for (let row = 0; row < this.ranks.length; row += every) {
         context.fillText(String(this.ranks[row].rank), LEFT - 8, Math.max(7, (row + 0.5) * this.high));
       }
-      const marks = Math.max(1, Math.min(8, this.to - this.from));
-      for (let i = 0; i < marks; i++) {
-        const step = this.from + Math.floor((this.to - this.from) * i / marks);
-        context.textAlign = i ? "center" : "left";
-        context.fillText(i ? String(step) : `step ${step}`, i ? this.x(step + 0.5) : LEFT, height + FOOT / 2);
+      context.textAlign = "center";
+      const least = 56 / this.wide; // steps between two numbers
+      const stride = [1, 2, 5, 10].map((n) => n * 10 ** Math.max(0, Math.floor(Math.log10(least)))).find((n) => n >= least);
+      for (let step = Math.ceil(this.from / stride) * stride; step < this.to; step += stride) {
+        context.fillText(String(step), this.x(step + 0.5), height + 10);
       }
+      context.fillText("step", (LEFT + width) / 2, height + 29);
+      context.rotate(-Math.PI / 2);
+      context.fillText("rank", -height / 2, 10);
+      context.rotate(Math.PI / 2);
     }
 
     x(step) { return LEFT + (step - this.from) * this.wide; }
@@ -216,7 +223,7 @@
       const lines = [Page.el("h3", {}, `Rank ${rank}, step ${cell.step}: `, this.word(cell))];
       if (cell.at >= 0) lines.push(...this.operator(cell, dump, whole));
       this.detail.replaceChildren(...lines);
-      history.replaceState(null, "", `#rank-${rank}/step-${cell.step}`);
+      Page.address(`#rank-${rank}/step-${cell.step}`);
       this.mark(this.canvas.getContext("2d"));
     }
 
@@ -249,6 +256,11 @@
 
   const start = async () => {
     const map = new RankMap(await Page.read("data"), document.getElementById("map"), document.getElementById("detail"));
+    document.documentElement.classList.add("live");
+    Page.makeCopied();
+    const tools = document.getElementById("tools");
+    tools.append(Page.themeButton(() => map.draw()));
+    tools.hidden = false;
     map.draw();
     map.follow();
     window.addEventListener("hashchange", () => map.follow());

@@ -7,7 +7,7 @@
   const HEIGHT = 190;
   const PLOTS = [
     { number: "loss", word: "Loss" },
-    { number: "drift", word: "Drift of the parameters", log: true, unit: "relative L2 distance, estimated" },
+    { number: "drift", word: "Drift of the parameters", log: true, unit: "relative L2 distance", hint: "estimated" },
     { number: "gradient_norm", word: "Gradient norm" },
     { number: "learning_rate", word: "Learning rate" },
   ];
@@ -21,9 +21,9 @@
     // runs: names of baseline and candidate
     constructor(series, plot, runs) {
       super("", false);
-      const { log, unit, word } = plot;
+      const { log, unit, hint, word } = plot;
       const values = Object.fromEntries(SIDES.map(({ name }) => [name, series[name].map(Page.numeric)]));
-      Object.assign(this, { series, log, unit, runs, values, sides: log ? SIDES.slice(1) : SIDES });
+      Object.assign(this, { series, log, unit, hint, word, runs, values, sides: log ? SIDES.slice(1) : SIDES });
       this.node.setAttribute("aria-label",
         `${word} of ${Page.plural(series.steps.length, "step")}. ${this.summary()}`);
       this.card = Page.el("figure", { class: "steps" }, Page.el("h3", {}, word, this.legend()), this.node,
@@ -31,8 +31,7 @@
     }
 
     legend() {
-      if (this.log) return Page.el("span", { class: "hint" }, this.unit);
-      return SIDES.map(({ color }, i) => {
+      return this.log ? Page.el("span", { class: "hint" }, this.hint) : SIDES.map(({ color }, i) => {
         return Page.el("span", { class: "hint" }, Page.mark(i ? "\u2505" : "\u2501", "", color), this.runs[i]);
       });
     }
@@ -73,7 +72,8 @@
           y: { distr: this.log ? 3 : 1, log: 10, range: () => range },
         },
         x: (x) => x < 0 ? "" : Page.brief(x),
-        y: [{ values: this.log ? Page.powerLabel : Page.error }],
+        y: { values: this.log ? Page.powerLabel : Page.error },
+        names: ["step", this.unit || this.word.toLowerCase()],
         series: [{}, ...this.sides.map(({ color, width, dash }) => ({
           scale: "y", stroke: Page.color(color), width, dash: this.log ? undefined : dash,
           points: { show: steps.length < 60, size: 5, fill: Page.color(color) },

@@ -3,10 +3,10 @@
 "use strict";
 
 {
-  const ROW = 30;
+  const ROW = 40;
   // Browsers clamp the height of an element; beyond this one the way scrolled is scaled.
   const MOST_PIXELS = 8e6;
-  const TAIL = 24;
+  const TAIL = 40;
 
   // The end of a path tells modules apart.
   const tail = (path) => path.length > TAIL ? `\u2026${path.slice(1 - TAIL)}` : path;

@@ -149,6 +149,11 @@ Page.start = (act, what, rest) => act().catch((error) => {
   console.error(error);
 });
 
+// The address follows what is shown, where there is one: not in the frame of a notebook.
+Page.address = (text) => {
+  try { history.replaceState(null, "", text); } catch { /* none here */ }
+};
+
 // As a POSIX shell reads it back.
 Page.shellWord = (text) => /^[\w@%+=:,./-]+$/.test(text) ? text
   : `'${text.replace(/'/g, "'\\''")}'`;
@@ -159,6 +164,28 @@ Page.remembered = (name) => {
 };
 Page.remember = (name, value) => {
   try { localStorage.setItem(`repro-check-${name}`, value); } catch { /* no storage here */ }
+};
+
+// Where the dark colours hold, by what was asked for.
+const themes = { auto: "(prefers-color-scheme: dark)", light: "not all", dark: "all" };
+Page.themeButton = (onChange) => {
+  let now = Page.remembered("theme");
+  if (!(now in themes)) now = "auto";
+  const dark = [...document.styleSheets].flatMap((sheet) => [...sheet.cssRules])
+    .find((rule) => rule.media && rule.media.mediaText === themes.auto);
+  const apply = () => {
+    dark.media.mediaText = themes[now];
+    button.textContent = `theme: ${now}`;
+  };
+  const button = Page.el("button", { type: "button", onclick: () => {
+    const names = Object.keys(themes);
+    now = names[(names.indexOf(now) + 1) % names.length];
+    Page.remember("theme", now);
+    apply();
+    onChange();
+  } });
+  apply();
+  return button;
 };
 
 Page.copyButton = (text) => {
@@ -179,4 +206,7 @@ Page.copyButton = (text) => {
     setTimeout(() => { button.textContent = "copy"; }, 1500);
   });
   return button;
+};
+Page.makeCopied = () => {
+  for (const code of document.querySelectorAll("article .next .command")) code.after(Page.copyButton(code.textContent));
 };

@@ -4,8 +4,8 @@
 "use strict";
 
 {
-  const HEIGHT = 280;
-  const FLAT = 120;
+  const [LOWEST, HIGHEST] = [200, 300];
+  const FLAT = 130;
   const LANE = 15;
   const REACH = 9;
   const METRICS = Page.METRICS = {
@@ -102,10 +102,8 @@
         if (column.rank < 0) return;
         const height = column.bad ? STRIP * (0.35 + 0.65 * column.bad / column.all) : STRIP * 0.18;
         context.fillStyle = colors[column.state];
-        context.globalAlpha = column.bad ? 0.9 : 0.5;
         context.fillRect(this.left + x, STRIP - height, 1, height);
       });
-      context.globalAlpha = 1;
       this.paintBrush(context);
     }
 
@@ -162,6 +160,7 @@
       this.onRange = onRange;
       this.selected = Page.NONE;
       this.metric = this.bestMetric();
+      this.borders = this.firstOfSteps();
       this.overview = new Overview(model, (from, to) => this.show(from, to));
       this.sortPoints();
       this.listen();
@@ -172,6 +171,43 @@
         if (this.model.measured[name].some((value) => value > 0 && Number.isFinite(value))) return name;
       }
       return "abs";
+    }
+
+    // The first row of every step, where there are several.
+    firstOfSteps() {
+      const found = [];
+      let most = -1;
+      this.model.step.forEach((step, row) => {
+        if (step > most) found.push(row);
+        most = Math.max(most, step);
+      });
+      return found.length > 1 ? found : [];
+    }
+
+    // A line where a step begins, and its number, as far as there is room.
+    drawSteps(plot) {
+      const { ctx, bbox } = plot;
+      const ratio = window.devicePixelRatio || 1;
+      let [line, word] = [-Infinity, -Infinity];
+      ctx.save();
+      ctx.font = `${11 * ratio}px system-ui, sans-serif`;
+      ctx.textBaseline = "bottom";
+      ctx.textAlign = "left";
+      ctx.strokeStyle = ctx.fillStyle = Page.color("--muted-ink");
+      ctx.lineWidth = ratio;
+      ctx.beginPath();
+      for (const row of this.borders) {
+        const x = plot.valToPos(row - 0.5, "x", true);
+        if (x < bbox.left - 1 || x > bbox.left + bbox.width || x - line < 12 * ratio) continue;
+        line = x;
+        ctx.moveTo(x, bbox.top);
+        ctx.lineTo(x, bbox.top + bbox.height);
+        if (x - word < 56 * ratio) continue;
+        word = x;
+        ctx.fillText(`step ${this.model.step[row]}`, x, bbox.top - 3 * ratio);
+      }
+      ctx.stroke();
+      ctx.restore();
     }
 
     setMetric(name) {
@@ -211,7 +247,8 @@
     options(axis) {
       const range = this.range = this.range || [-0.5, Math.max(this.model.size - 0.5, 0.5)];
       return {
-        height: this.most ? HEIGHT : FLAT, padding: [10, 26, 0, 0],
+        height: this.most ? Math.min(HIGHEST, Math.max(LOWEST, innerHeight * 0.26)) : FLAT,
+        padding: [this.borders.length ? 18 : 10, 26, 0, 0],
         scales: {
           x: { time: false, range: (_, from, to) => [from, to] },
           y: { distr: 3, log: 10, range: () => this.yRange },
@@ -222,7 +259,8 @@
             ? Page.count(this.model.shown(row)) : "";
         },
         // Without a single error there is nothing to measure, and no room for the numbers.
-        y: [{ grid: { ...axis.grid, show: this.most > 0 }, values: (v) => this.most ? Page.powerLabel(v) : "" }],
+        y: { grid: { ...axis.grid, show: this.most > 0 }, values: (v) => this.most ? Page.powerLabel(v) : "" },
+        names: ["op index", this.most ? METRICS[this.metric] : ""],
         series: [{}, ...DRAWN.map((state) => ({
           scale: "y", points: { show: false },
           paths: (plot) => { this.draw(plot, state); return null; },
@@ -231,6 +269,7 @@
         hooks: {
           ready: [() => this.overview.build(this.node.clientWidth, this.left(), this.right())],
           setScale: [(plot, key) => { if (key === "x") this.moved(plot); }],
+          drawAxes: [(plot) => this.drawSteps(plot)],
           draw: [(plot) => this.drawSelection(plot)],
         },
         data: [range, ...DRAWN.map(() => [null, null])],
@@ -267,11 +306,10 @@
         mark(ctx, x, y, state === Page.ORIGIN ? radius * 1.5 : radius);
       }
       ctx.fillStyle = Page.color(Page.states[state].color);
-      ctx.globalAlpha = state === Page.ORIGIN ? 1 : 0.75;
       ctx.fill();
-      if (state === Page.ORIGIN) {
+      if (radius > 2 * ratio) {
         ctx.strokeStyle = Page.color("--card");
-        ctx.lineWidth = ratio;
+        ctx.lineWidth = ratio / 2;
         ctx.stroke();
       }
       ctx.restore();

@@ -97,32 +97,8 @@ std::string further_text(Json model, const TensorMetrics& m) {
   return text;
 }
 
-// NaN payloads and zeros of unlike sign can read the same, and then only their bits tell them
-// apart.
-std::string side_text(const Sample& sample, bool baseline) {
-  const std::string& text = baseline ? sample.baseline : sample.candidate;
-  const std::string& bits = baseline ? sample.baseline_bits : sample.candidate_bits;
-  const bool is_ambiguous = sample.baseline == sample.candidate && !bits.empty();
-  const std::string prefix = bits.starts_with("0x") ? "" : "0x";
-  return escape_name(is_ambiguous ? fmt::format("{} {}{}", text, prefix, bits) : text);
-}
-
-std::string index_text(const Sample& sample) {
-  return sample.index.empty() && sample.flat_index > 0 ? fmt::format("{}", sample.flat_index)
-                                                       : format_index(sample.index);
-}
-
 void add_samples(Page& page, const std::vector<Sample>& samples, std::size_t limit) {
-  if (std::min(limit, samples.size()) == 0) return;
-  const auto has_ulp = [](const Sample& sample) { return sample.ulp.has_value(); };
-  const bool with_ulp = std::ranges::any_of(samples, has_ulp);
-  std::vector<std::array<std::string, 4>> rows{
-      {"index", "baseline", "candidate", with_ulp ? "ULP" : ""}};
-  for (std::size_t i = 0; i < std::min(limit, samples.size()); ++i) {
-    const Sample& sample = samples[i];
-    const std::string ulp = sample.ulp ? format_ulp(*sample.ulp) : with_ulp ? "-" : "";
-    rows.push_back({index_text(sample), side_text(sample, true), side_text(sample, false), ulp});
-  }
+  const std::vector<std::vector<std::string>> rows = sample_rows(samples, limit);
   std::array<std::size_t, 4> widths{};
   for (const auto& row : rows) {
     for (std::size_t i = 0; i < row.size(); ++i) {
@@ -192,11 +168,6 @@ void add_named(Page& page, const Report& report, const Detail& detail) {
     }
   }
   page.left_out(report.named_tensors.size() - shown, "-v");
-}
-
-// A verdict about the tensors the runs were given blames no operator, so none is laid open.
-bool is_from_named(const Report& report) {
-  return report.kind == DivergenceKind::kWeights || report.kind == DivergenceKind::kInputs;
 }
 
 void add_outputs(Page& page, const OpDivergence& op, const Detail& detail) {

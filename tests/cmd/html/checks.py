@@ -106,9 +106,23 @@ def check_training(page, pages):
     for number, color in enumerate(("--propagated", "--origin")):
         canvas = f".training figure:nth-child({1 + number}) canvas"
         assert count_pixels(page, color, canvas) > 100, (color, count_pixels(page, color, canvas))
+    # Lines where steps begin.
+    lines = count_pixels(page, "--muted-ink")
     page.open(pages["small"][0])
     settle(page)
     assert page.run("document.querySelector('.training')") is None
+    assert lines > count_pixels(page, "--muted-ink") + 1000, lines
+
+
+def check_skipped(page, pages):
+    """What was not compared is shown where it is asked for."""
+    page.open(pages["training"][0])
+    total = pages["training"][1]["coverage"]["baseline_ops"]
+    assert search(page, "") == f"{total - 2} of {total}, 2 skipped hidden"
+    assert search(page, "is:skipped") == f"2 of {total}"
+    search(page, "")
+    page.run("document.querySelector('.filter.skipped').click()")
+    assert {row[1][1:] for row in rows(page)} == {"skipped"}
 
 
 def check_lanes(page, pages):
@@ -292,9 +306,12 @@ CONTRAST = """(() => {
   return [['--ink', '--page'], ['--ink', '--card'], ['--ink', '--accent-soft'], ['--ink', '--bad-soft'],
     ['--muted-ink', '--page'], ['--muted-ink', '--card'], ['--muted-ink', '--sunken'],
     ['--accent', '--card'], ['--good', '--good-soft'], ['--bad', '--bad-soft'],
-    ['--trouble', '--trouble-soft']].map(([a, b]) => {
+    ['--trouble', '--trouble-soft']].map((pair) => [...pair, 4.5])
+    .concat(['--card', '--page', '--sunken', '--accent-soft'].flatMap(ground =>
+      ['--accent', '--special', '--muted', ...Page.states.map(({color}) => color)].map(sign => [sign, ground, 3])))
+    .map(([a, b, least]) => {
     const [x, y] = [light(a), light(b)];
-    return [a, b, (Math.max(x, y) + 0.05) / (Math.min(x, y) + 0.05)];
+    return [a, b, least, (Math.max(x, y) + 0.05) / (Math.min(x, y) + 0.05)];
   });
 })()"""
 
@@ -305,8 +322,9 @@ def check_themes(page, pages):
         page.scheme(scheme)
         page.open(pages["small"][0])
         grounds.add(page.run("getComputedStyle(document.body).backgroundColor"))
-        poor = [pair for pair in page.run(CONTRAST) if pair[2] < 4.5]
-        assert not poor, (scheme, poor)
+        pairs = page.run(CONTRAST)
+        poor = [pair for pair in pairs if pair[3] < pair[2]]
+        assert len(pairs) > 50 and not poor, (scheme, poor)
         assert count_pixels(page, "--origin") > 20
     page.scheme("light")
     assert len(grounds) == 2, grounds
@@ -324,17 +342,19 @@ def check_names_for_readers(page, pages):
 
 
 def check_columns(page, pages):
-    """No number of the table is cut or stands outside of what is seen of it."""
-    for width in (1280, 1440, 1690):
+    """Nothing in the table is cut or stands outside of what is seen of it, and no name of a module."""
+    for width in (1280, 1440, 1760, 1920):
         page.resize(width, 900)
         page.open(pages["small"][0])
         settle(page)
         hidden = page.run("""(() => {
           const seen = document.querySelector('.table').getBoundingClientRect();
-          return [...document.querySelectorAll('.row:not([hidden]) .number')].filter(cell => {
+          const cut = (node) => node.scrollWidth > node.clientWidth;
+          return [...document.querySelectorAll('.row:not([hidden]) .cell')].filter(cell => {
             const box = cell.getBoundingClientRect();
-            return box.left < seen.left || box.right > seen.right || cell.scrollWidth > cell.clientWidth;
-          }).map(cell => cell.className + ': ' + cell.textContent);
+            return box.width && (box.left < seen.left || box.right > seen.right || cut(cell));
+          }).concat([...document.querySelectorAll('.tree .name')].filter(cut))
+            .map(cell => cell.className + ': ' + cell.textContent);
         })()""")
         assert not hidden, (width, hidden)
     page.resize(1500, 1000)
@@ -345,11 +365,16 @@ def check_opening(page, pages):
     page.resize(1280, 900)
     page.open(pages["small"][0])
     settle(page)
-    tops = page.run("['h1', '.why', '.timeline', '.workbench', '.settings', '.text']"
+    tops = page.run("['h1', '.why', '.fix', '.timeline', '.workbench', '.settings', '.text']"
                     ".map(part => document.querySelector(part).getBoundingClientRect().top)")
     bottom = page.run("document.querySelector('.overview').getBoundingClientRect().bottom")
+    values = page.run("[...document.querySelectorAll('.values tbody td')].map(cell => cell.textContent)")
+    beside = page.run("document.querySelector('.values').getBoundingClientRect().bottom")
+    sample = pages["small"][1]["first_divergence"]["outputs"][0]["samples"][0]
     page.resize(1500, 1000)
     assert tops == sorted(tops) and bottom < 900, (tops, bottom)
+    assert values[1:3] == [sample[side]["value"] for side in ("baseline", "candidate")] and beside < tops[3], values
+    assert page.run("document.querySelector('.fix h2').textContent") == "Fix"
     assert page.run("[...document.querySelectorAll('.settings details')].every(part => !part.open)")
     shown = page.run("document.querySelector('.settings').innerText")
     assert "threads.intra_op" in shown and "alike: " in shown and "a CPU" not in shown, shown

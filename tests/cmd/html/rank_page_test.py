@@ -77,8 +77,8 @@ def click(page, rank, step, ranks, steps):
     page.run("document.querySelector('.rank-map').scrollIntoView({block: 'center'})")
     box = page.run("(() => { const b = document.querySelector('.rank-map').getBoundingClientRect();"
                    "return [b.left, b.top, b.width, b.height] })()")
-    x = box[0] + 56 + (box[2] - 56) * (step + 0.5) / steps
-    y = box[1] + (box[3] - 20) * (rank + 0.5) / ranks
+    x = box[0] + 64 + (box[2] - 64) * (step + 0.5) / steps
+    y = box[1] + (box[3] - 38) * (rank + 0.5) / ranks
     for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
         page.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
     checks.settle(page)
@@ -90,8 +90,12 @@ def check_small(page, file, text):
     heading = page.run("document.querySelector('h1').textContent")
     word, rest = text.split("\n")[0].split(": ", 1)
     assert heading == f"{word} {rest}", (heading, text)
-    shown = page.run("document.querySelector('pre').textContent")
-    assert shown == text.split("\n", 1)[1], (shown, text)
+    shown = page.run("document.querySelector('details pre').textContent")
+    assert shown.rstrip() == text.rstrip(), (shown, text)
+    # Its lines in the cards of the page of a run.
+    cards = page.run("document.querySelector('.answers').innerText")
+    for line in text.splitlines()[1:]:
+        assert line.removeprefix("next: ")[0 if line.startswith("next: ") else 13:] in cards, (line, cards)
 
 
 def check_parting(page, file):
@@ -106,6 +110,8 @@ def check_parting(page, file):
     assert "is absent" in click(page, 30, 40, RANKS, STEPS)
     open_quietly(page, file, f"#rank-{ODD}/step-{STEP}")
     assert "layers.1.weight" in page.run("document.getElementById('detail').innerText")
+    headings = page.run("[...document.querySelectorAll('.answers h2')].map(h => h.textContent)")
+    assert headings == ["Why: some gradients not reduced", "Fix", "What was found"], headings
     cells = page.run("[...document.querySelectorAll('tbody td')].map(c => c.textContent)")
     assert cells == [str(ODD), str(STEP), "gradients", str(2 * STEP + 1), "1"], cells
 

@@ -34,6 +34,7 @@ def tensors(side, rng):
         out[f"d{i}"] = {"shape": SHAPE, "values": values}
     out["n"] = {"shape": SHAPE, "values": [
         "nan" if side == "candidate" and k % 7 == 0 else "inf" if k == 3 else k for k in range(COUNT)]}
+    out["u"] = {"shape": SHAPE, "state": "uninitialised"}
     out["w"] = {"shape": [SHAPE[1]], "values": [0.5] * SHAPE[1]}
     return out
 
@@ -86,6 +87,8 @@ def build(side, ops, seed=7, all_differ=False, names=None, missing=False, level=
         if missing and side == "candidate" and place == ops * 3 // 4:
             listed.append({**op, "operator": "aten::contiguous"})
         listed.append(op)
+    if steps:
+        listed += [{"operator": "aten::empty.memory_format", "outputs": ["u"]}] * 2
     listed += steps_of(side, steps)
     candidate = side == "candidate"
     return {"run": side,
