@@ -144,59 +144,63 @@ struct TableLayout {
   const char* name;
   std::size_t row_size;
   /// The members of a row, each `<name>:<type>` with the types of numpy, in order and without
-  /// padding; `?` where an older minor version has shorter rows, without it. A type alone is that
-  /// of rows that are a number.
+  /// padding, and `t4` for the number of a text; `?` where an older minor version has shorter rows,
+  /// without it. A type alone is that of rows that are a number. scripts/python-rows makes the
+  /// layout of the Python package of it.
   std::string_view members;
+  bool may_lack = false;  ///< dumps that have no rows of it lack the table
 };
+
+inline constexpr bool kInSomeDumps = true;
 
 /// @param members  must be as long as a Row
 template <typename Row>
-consteval TableLayout table(const char* name, std::string_view members) {
+consteval TableLayout table(const char* name, std::string_view members, bool may_lack = false) {
   std::size_t size = 0;
   for (std::size_t at = 0; at < members.size(); ++at) {
     const bool ends = at + 1 == members.size() || members[at + 1] == ' ' || members[at + 1] == '?';
     if (ends && members[at] >= '1' && members[at] <= '8') size += std::size_t(members[at] - '0');
   }
   if (size != sizeof(Row)) throw "the members are not those of the row";
-  return {name, sizeof(Row), members};
+  return {name, sizeof(Row), members, may_lack};
 }
 
 inline constexpr TableLayout kOpsTable = table<OpRow>(
     "ops",
     "parent:i8 wall_ns:u8 values_begin:u8 tensors_begin:u8 substitutions_begin:u8 generator:i8 "
     "op:u4 site:u4 depth:u4 phase:u4 step:u4 rank:u4 lane:u4 argument_rows:u4 result_rows:u4 "
-    "tensor_count:u4 substitution_count:u4 modes:u4");
+    "tensor_count:u4 substitution_count:u4 modes:t4");
 inline constexpr TableLayout kValuesTable =
     table<ValueRow>("values", "integer:i8 real:f8 imaginary:f8 name:u4 kind:u2 level:u2");
 inline constexpr TableLayout kTensorsTable = table<TensorRow>(
     "tensors",
     "digest_high:u8 digest_low:u8 storage_offset:i8 storage:i8 producer:i8 stats:i8 shape_begin:u8 "
-    "strides_begin:u8 shape_count:u4 strides_count:u4 slot:u4 device:u4 layout:u4 attributes:u4 "
-    "name:u4 role:u1 state:u1 dtype:u1 flags:u1");
+    "strides_begin:u8 shape_count:u4 strides_count:u4 slot:t4 device:t4 layout:t4 attributes:t4 "
+    "name:t4 role:u1 state:u1 dtype:u1 flags:u1");
 inline constexpr TableLayout kStatsTable = table<core::TensorStats>(
     "stats",
     "min:f8 max:f8 mean:f8 std:f8 l2:f8 zeros:u8 nans:u8 positive_infs:u8 negative_infs:u8 "
     "subnormals:u8");
-inline constexpr TableLayout kNonFiniteTable = table<NonFiniteRow>(  // missing where there are none
-    "non_finite",
-    "tensor:u8 nans:u8 positive_infs:u8 negative_infs:u8");
+inline constexpr TableLayout kNonFiniteTable = table<NonFiniteRow>(
+    "non_finite", "tensor:u8 nans:u8 positive_infs:u8 negative_infs:u8", kInSomeDumps);
 inline constexpr TableLayout kContentsTable = table<ContentRow>(
     "contents",
     "digest_high:u8 digest_low:u8 shape_begin:u8 bytes:u8 shape_count:u4 dtype:u4 packed:i8?");
-inline constexpr TableLayout kSlicesTable = table<SliceRow>(  // missing where there are none
+inline constexpr TableLayout kSlicesTable = table<SliceRow>(
     "slices",
     "digest_high:u8 digest_low:u8 slice_high:u8 slice_low:u8 elements:u8 stride:u8 shape_begin:u8 "
-    "shape_count:u4 dtype:u4");
+    "shape_count:u4 dtype:u4",
+    kInSomeDumps);
 inline constexpr TableLayout kGeneratorsTable = table<GeneratorRow>(
-    "generators", "seed:u8 position_before:u8 position_after:u8 drawn:i8 device:u4 reserved:u4");
+    "generators", "seed:u8 position_before:u8 position_after:u8 drawn:i8 device:t4 reserved:u4");
 inline constexpr TableLayout kSubstitutionsTable =
-    table<SubstitutionRow>("substitutions", "argument:u4 from:u4 to:u4 reason:u4");
+    table<SubstitutionRow>("substitutions", "argument:t4 from:t4 to:t4 reason:t4");
 inline constexpr TableLayout kOperatorsTable =
-    table<OperatorRow>("operators", "name:u4 overload:u4 seeded:u4");
+    table<OperatorRow>("operators", "name:t4 overload:t4 seeded:u4");
 inline constexpr TableLayout kSitesTable =
-    table<SiteRow>("sites", "module_path:u4 module_type:u4 frames_begin:u4 frame_count:u4");
+    table<SiteRow>("sites", "module_path:t4 module_type:t4 frames_begin:u4 frame_count:u4");
 inline constexpr TableLayout kFramesTable =
-    table<FrameRow>("frames", "file:u4 line:u4 function:u4");
+    table<FrameRow>("frames", "file:t4 line:u4 function:t4");
 
 inline constexpr TableLayout kDimsTable = table<std::int64_t>("dims", "i8");  // shapes and strides
 /// Every text, one after the other, and where each begins, and the end.

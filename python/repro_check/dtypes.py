@@ -8,6 +8,7 @@ import typing
 import h5py
 import numpy as np
 
+from . import rows
 from .errors import UnsupportedDtype
 
 try:
@@ -15,11 +16,7 @@ try:
 except ImportError:
     ml_dtypes = None  # type: ignore[assignment]
 
-NAMES = (
-    "unknown bool uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 bfloat16 float32 float64 "
-    "float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz float8_e8m0fnu float4_e2m1fn_x2 "
-    "complex32 complex64 complex128 qint8 quint8 qint32"
-).split()
+NAMES = rows.DTYPES
 NUMBERS = {name: number for number, name in enumerate(NAMES)}
 
 _COMPLEX32 = np.dtype([("r", "<f2"), ("i", "<f2")])

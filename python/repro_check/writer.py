@@ -144,15 +144,44 @@ def frame_of(source: Source) -> tuple[str, int] | None:
     return source
 
 
-def check_place(number: int, phase: str, parent: int | None) -> None:
-    """
-    Raises:
-        InvalidRecord: an operator cannot stand there
-    """
-    if phase not in layout.PHASES:
-        raise InvalidRecord(f'phase "{phase}" is unknown', f"take one of {', '.join(layout.PHASES)}")
-    if parent is not None and not 0 <= parent < number:
-        raise InvalidRecord(f"op {number} cannot have the parent {parent}", "record that one first")
+@dataclasses.dataclass(frozen=True)
+class Call:
+    """One operator call, by the keywords of `DumpWriter.op`."""
+
+    name: str
+    inputs: TensorArguments = ()
+    outputs: TensorArguments = ()
+    arguments: typing.Mapping[str, typing.Any] | None = None
+    results: typing.Sequence[typing.Any] = ()
+    module: str = ""
+    module_type: str = ""
+    overload: str = ""
+    source: Source = None
+    phase: str = "forward"
+    step: int = 0
+    rank: int = 0
+    lane: int = 0
+    depth: int = 0
+    parent: int | None = None
+    seeded: bool = False
+    generator: GeneratorUse | None = None
+    seconds: float = 0.0
+
+    @property
+    def full_name(self) -> str:
+        return f"{self.name}.{self.overload}" if self.overload else self.name
+
+    def check_place(self, number: int) -> None:
+        """
+        Raises:
+            InvalidRecord: it cannot be the operator of that number
+        """
+        if self.phase not in layout.PHASES:
+            raise InvalidRecord(f'phase "{self.phase}" is unknown', f"take one of {', '.join(layout.PHASES)}")
+        if self.parent is not None and not 0 <= self.parent < number:
+            raise InvalidRecord(
+                f"op {number} cannot have the parent {self.parent}", "record that one first"
+            )
 
 
 @dataclasses.dataclass
@@ -348,31 +377,55 @@ class DumpWriter:
         Raises:
             InvalidRecord, UnsupportedDtype: and the writer can go on
         """
+        return self._add(
+            Call(
+                name,
+                inputs=inputs,
+                outputs=outputs,
+                arguments=arguments,
+                results=results,
+                module=module,
+                module_type=module_type,
+                overload=overload,
+                source=source,
+                phase=phase,
+                step=step,
+                rank=rank,
+                lane=lane,
+                depth=depth,
+                parent=parent,
+                seeded=seeded,
+                generator=generator,
+                seconds=seconds,
+            )
+        )
+
+    def _add(self, call: Call) -> int:
         number = self._index.count("ops")
-        check_place(number, phase, parent)
+        call.check_place(number)
         # All that may be refused comes before the first row is written.
-        tensors = [*uses("input", inputs), *uses("output", outputs)]
-        rows = value_rows(tensors, arguments or {}, results, self._index.text)
+        tensors = [*uses("input", call.inputs), *uses("output", call.outputs)]
+        rows = value_rows(tensors, call.arguments or {}, call.results, self._index.text)
         origins = [self._origin(number, use) for use in tensors]
         self._expect_whole()
         self._broken = True
         self._index.add(
             "ops",
-            parent=-1 if parent is None else parent,
-            wall_ns=int(seconds * 1e9),
-            generator=self._index.generator(generator),
-            op=self._index.operator(name, overload, seeded),
-            site=self._index.site(module, module_type, frame_of(source)),
-            depth=depth,
-            phase=phase,
-            step=step,
-            rank=rank,
-            lane=lane,
+            parent=-1 if call.parent is None else call.parent,
+            wall_ns=int(call.seconds * 1e9),
+            generator=self._index.generator(call.generator),
+            op=self._index.operator(call.name, call.overload, call.seeded),
+            site=self._index.site(call.module, call.module_type, frame_of(call.source)),
+            depth=call.depth,
+            phase=call.phase,
+            step=call.step,
+            rank=call.rank,
+            lane=call.lane,
             **self._add_rows(tensors, origins, rows),
         )
-        self._trace_head["drawing_operators"] += generator is not None and generator.drawn != 0
+        self._trace_head["drawing_operators"] += call.generator is not None and call.generator.drawn != 0
         if self._browse:
-            self._link(number, f"{name}.{overload}" if overload else name, module, source, tensors)
+            self._link(number, call, tensors)
         self._broken = False
         return number
 
@@ -381,15 +434,8 @@ class DumpWriter:
         repro-check compares it whatever became of the operators.
         """
         tensors, scalars = values.split_returned(value)
-        number = self.op(
-            layout.RETURNED,
-            inputs=tensors,
-            outputs=tensors,
-            arguments=scalars,
-            results=list(scalars.values()),
-            step=step,
-            rank=rank,
-        )
+        results = list(scalars.values())
+        number = self._add(Call(layout.RETURNED, tensors, tensors, scalars, results, step=step, rank=rank))
         self._returned += 1
         return number
 
@@ -479,10 +525,10 @@ class DumpWriter:
             packed=place,
         )
 
-    def _link(self, number: int, full: str, module: str, source: Source, tensors: list[Use]) -> None:
-        frame = frame_of(source)
+    def _link(self, number: int, call: Call, tensors: list[Use]) -> None:
+        frame = frame_of(call.source)
         shown = f"{frame[0]}:{frame[1]}" if frame else ""
-        group = self._trace.link(number, full, module, shown)
+        group = self._trace.link(number, call.full_name, call.module, shown)
         for use in tensors:
             if use.content is not None and self._level == "tensor":
                 self._trace.link_tensor(group, use.role + "s", use.slot, content_name(*use.content.key))

@@ -34,8 +34,6 @@ def check(root: Path):
         yield f"CHANGELOG.md: {formats} should give {dump}"
     if found(root, "docs/DUMP_FORMAT.md", r"(?i)\bversion\W+(\d+)\.(\d+)") != dump:
         yield f"docs/DUMP_FORMAT.md: the first 'version' should be {dump}"
-    if found(root, "python/repro_check/layout.py", r"MAJOR, MINOR = (\d+), (\d+)$") != dump:
-        yield f"python/repro_check/layout.py: MAJOR, MINOR should be {dump}"
     for file, pattern in (("pyproject.toml", r'^version = "(.+)"'),
                           ("python/repro_check/__init__.py", r'^__version__ = "(.+)"')):
         if found(root, file, pattern) != project:

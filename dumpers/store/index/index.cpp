@@ -48,7 +48,8 @@ std::vector<Member> members_of(const TableLayout& layout) {
     member.may_lack = word.ends_with('?');
     const std::size_t colon = word.find(':');
     if (colon != std::string_view::npos) member.name = word.substr(0, colon);
-    const std::string_view code = word.substr(colon + 1, 2);
+    std::string code(word.substr(colon + 1, 2));
+    if (code.front() == 't') code.front() = 'u';
     for (const core::DtypeRow& row : core::kDtypes) {
       if (row.numpy.ends_with(code)) member.type = row.dtype;
     }
@@ -296,7 +297,7 @@ TableReader open_table(const TraceFile& file, hid_t group, const TableLayout& la
 std::optional<TableReader> find_table(const TraceFile& file,
                                       hid_t group,
                                       const TableLayout& layout) {
-  if (!file.has_link(group, layout.name)) return std::nullopt;
+  if (layout.may_lack && !file.has_link(group, layout.name)) return std::nullopt;
   return open_table(file, group, layout);
 }
 
