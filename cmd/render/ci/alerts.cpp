@@ -25,18 +25,17 @@ constexpr std::array kRules{
          "DivergenceOrigin",
          "origin",
          "Operator is not reproducible",
-         "Everything the operator was given was bit-equal in both runs, and what it returned was "
-         "not.",
+         "All inputs of the operator were bit-equal in both runs, and its outputs were not.",
          "Record with determinism on, pin the number of threads, or replace the operator. "
-         "`repro-check replay DUMP --op N` executes it alone, again and again, with the inputs it "
-         "had."},
+         "`repro-check replay DUMP --op N` executes it again by itself, several times, with its "
+         "inputs."},
     Rule{RuleId::kInherited,
          "RC1002",
          "DivergenceInherited",
          "inputs",
          "The runs were given different numbers",
-         "No operator made the first difference: the inputs, the weights, a constant of the graph "
-         "or an argument that is no tensor differed.",
+         "The first difference was not made by an operator: the inputs, the weights, a constant of "
+         "the graph or an argument that is not a tensor differed.",
          "Load the same checkpoint and the same inputs in both runs, and compare again."},
     Rule{RuleId::kMismatch,
          "RC1003",
@@ -53,43 +52,41 @@ constexpr std::array kRules{
          "missing",
          "Operator is called in one run only",
          "An operator of one run has no counterpart in the other one.",
-         "Look for a branch, a training flag or another version of the model. What follows it is "
-         "compared all the same."},
+         "Look for a branch, a training flag or another version of the model. Operators after it "
+         "are still compared."},
     Rule{RuleId::kControlFlow,
          "RC1005",
          "ControlFlowParted",
          "control_flow",
          "The runs took different paths",
-         "From some operator on the two runs called different operators, most often since a branch "
-         "was taken by a value that differs.",
-         "Look at the last value that the program read before the streams part, and at what made "
-         "it differ."},
+         "From some operator on, the two runs called different operators. A common reason is a "
+         "branch that depends on a differing value.",
+         "Look at the last value that the program read before the runs diverge, and at the reason "
+         "for its difference."},
     Rule{RuleId::kGenerator,
          "RC1006",
          "GeneratorApart",
          "generator",
-         "A random number generator stood at another place",
-         "An operator drew random numbers from a generator that had been seeded otherwise, or had "
-         "drawn another amount before.",
+         "A random number generator was in another state",
+         "An operator drew from a generator with another seed, or with another number of earlier "
+         "draws.",
          "Seed both runs alike. `rng: host` draws on the CPU, so that two devices see the same "
          "numbers."},
     Rule{RuleId::kUninitialised,
          "RC1007",
          "UninitialisedMemory",
          "uninitialised",
-         "Operator reads memory that nobody has written",
-         "The values of a tensor made without being filled were read before something was written "
-         "there.",
+         "Operator reads memory that was never written",
+         "An operator read values of a tensor that was allocated and not yet written.",
          "Fill the tensor where it is made (`torch.zeros` in place of `torch.empty`)."},
     Rule{RuleId::kNondeterministic,
          "RC1008",
          "NondeterministicKernel",
          "nondeterministic",
          "Operator ran without a deterministic implementation",
-         "The kernel may add its terms in any order, and LibTorch was not told to take one that "
-         "does not.",
-         "Record with determinism `error`: it takes the deterministic kernel where there is one, "
-         "and names the operator where there is none."},
+         "The kernel may add its terms in any order, and deterministic kernels were not requested.",
+         "Record with determinism `error`: it uses the deterministic kernel, or names an operator "
+         "that has none."},
     Rule{RuleId::kGrowth,
          "RC1009",
          "ErrorGrowth",
@@ -103,16 +100,16 @@ constexpr std::array kRules{
          "DivergenceDoesNotRepeat",
          "unrepeated",
          "The divergence itself does not repeat",
-         "Runs of one configuration did not diverge alike.",
-         "Something races or draws without a seed. `repro-check run -n 20` says which operators "
-         "give more than one result."},
+         "Runs of one configuration diverged in different ways.",
+         "There is a race, or a draw without a seed. `repro-check run -n 20` lists operators with "
+         "more than one result."},
     Rule{RuleId::kObserver,
          "RC1011",
          "ObserverEffect",
          "observer",
          "Recording changed what a run returns",
-         "The model returned other values when it was recorded than when it was not.",
-         "Look for an operator that reads memory nobody has written, or one that races."},
+         "The model returned other values with recording than without.",
+         "Look for an operator that reads memory that was never written, or for a race."},
     Rule{RuleId::kExpected,
          "RC2001",
          "ExpectedDivergence",
@@ -134,7 +131,7 @@ constexpr std::array kRules{
          "expired",
          "The entry of an expected divergence has expired",
          "The operator diverges as the list says, and the entry is past its date.",
-         "Mend the operator, or renew the entry with a reason."},
+         "Fix the operator, or renew the entry with a reason."},
     Rule{RuleId::kStaleBaseline,
          "RC2004",
          "StaleBaseline",
@@ -149,22 +146,22 @@ constexpr std::array kRules{
          "damaged",
          "A recording cannot be read whole",
          "There is no dump, or one of a newer format, or its bytes do not match their digest, or "
-         "the recording never ended. This is no divergence.",
-         "Record again, and check the disk. `--partial` compares as far as a recording goes."},
+         "the recording did not end. This is not a divergence.",
+         "Record again, and check the disk. `--partial` compares the recorded part."},
     Rule{RuleId::kNotComparable,
          "RC4001",
          "NotComparable",
          "not_comparable",
          "The recordings cannot be judged against each other",
-         "Nothing was compared, or not all that the policy needs: it is neither a pass nor a "
-         "divergence.",
+         "Nothing was compared, or the policy needs more than was recorded. This is neither a pass "
+         "nor a divergence.",
          "Record both runs at the level and depth that the policy needs."},
     Rule{RuleId::kRunFailed,
          "RC5001",
          "RunFailed",
          "run_failed",
          "A run failed",
-         "The model, or recording it, ended before its end.",
+         "The model or its recording failed.",
          "Read the log of the run that the report names."},
 };
 
