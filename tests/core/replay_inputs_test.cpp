@@ -151,7 +151,7 @@ TEST_CASE("what is missing is named, and hostile strides are damage") {
   dump.contents = complete;
   TensorRecord& tensor = dump.record.tensors[0];
   tensor.state = ContentState::kUninitialised;
-  CHECK_THROWS_WITH_AS(require_replayable(dump, 0), doctest::Contains("nobody had written"), Error);
+  CHECK_THROWS_WITH_AS(require_replayable(dump, 0), doctest::Contains("never written"), Error);
   TensorRecord result = tensor;
   result.role = TensorRole::kOutput;
   dump.record.tensors.push_back(result);
