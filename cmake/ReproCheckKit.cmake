@@ -10,9 +10,9 @@ endforeach()
 list(TRANSFORM kit_patterns PREPEND "${CMAKE_SOURCE_DIR}/")
 file(GLOB_RECURSE kit_sources CONFIGURE_DEPENDS RELATIVE "${CMAKE_SOURCE_DIR}" ${kit_patterns})
 # These include none of it, and are in the libraries.
-list(REMOVE_ITEM kit_sources dumpers/probe/plan.cpp dumpers/torchscript/model_file.cpp
+list(REMOVE_ITEM kit_sources dumpers/torchscript/model_file.cpp
      dumpers/torchscript/random_numbers.cpp dumpers/torchscript/unread_codecs.cpp)
-set(kit_archives recorder model_file configs store probe_plan journal core)
+set(kit_archives recorder model_file configs store journal core)
 list(TRANSFORM kit_archives PREPEND repro_check_)
 list(TRANSFORM kit_archives REPLACE "(.+)" "$<TARGET_FILE:\\1>" OUTPUT_VARIABLE kit_archive_files)
 list(TRANSFORM kit_archives REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>" OUTPUT_VARIABLE kit_objects)

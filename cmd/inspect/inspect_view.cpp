@@ -622,7 +622,7 @@ void describe(Members& f, const core::OpRecord& it) {
   }
   f MEMBER(index)("operator", full_name(it))("seeded", it.op != nullptr && it.op->seeded);
   f("module", site.module_path)("module_type", site.module_type)("source", site.frames);
-  f("phase", core::phase_name(it.phase)) MEMBER(step) MEMBER(rank) MEMBER(lane) MEMBER(depth);
+  f("phase", core::name_of(it.phase)) MEMBER(step) MEMBER(rank) MEMBER(lane) MEMBER(depth);
   f("modes", modes) MEMBER(parent)
       MEMBER(arguments)("results", results)("inputs", inputs)("outputs", outputs);
   f MEMBER(substitutions) MEMBER(generator) MEMBER(wall_ns);

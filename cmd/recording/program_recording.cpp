@@ -48,37 +48,19 @@ constexpr const char* kNothingRecorded =
     "not linked to LibTorch. Not recorded are: Python started with -I, -E or -S, a frozen or "
     "static program, a C++ program that a shell starts, and a program that clears its environment";
 
-Json texts(const std::vector<std::string>& list) {
-  Json array = Json::array();
-  for (const std::string& text : list) array.push_back(clean_utf8(text));
-  return array;
-}
-
 std::optional<AttachedProcess> read_state(const fs::path& file) {
   std::ifstream stream(file, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(stream), {}};
-  const Json state = Json::parse(text, nullptr, false);
-  if (!state.is_object() || !state.contains("process")) return std::nullopt;
   AttachedProcess process;
-  process.process = state.value("process", 0);
-  process.ended = state.value("ended", false);
-  if (state["failure"].is_string()) process.failure = state["failure"];
-  process.notes = state.value("notes", std::vector<std::string>{});
-  process.operators = state.value("operators", std::uint64_t{0});
-  process.parent = state.value("parent", 0);
-  process.started = state.value("started", std::uint64_t{0});
-  process.began = state.value("began", 0.0);
-  process.how = state.value("how", "");
-  process.command = state.value("command", std::vector<std::string>{});
-  if (const Json rank = state.value("rank", Json()); rank.is_number_unsigned()) {
-    process.rank = rank.get<std::uint32_t>();
-    process.ranks = state.value("ranks", 0U);
-    process.joins = state.value("joins", false);
-    process.attempt = state.value("attempt", std::uint64_t{0});
+  try {
+    static_cast<core::ProcessState&>(process) =
+        core::process_state_from_json_text({std::istreambuf_iterator<char>(stream), {}});
+  } catch (const core::Error& error) {
+    log_warning(file.string() + " is left out: " + error.what());
+    return std::nullopt;
   }
   process.journal = fs::path(file).replace_extension();
   const fs::path journal = process.journal / journal::kJournalName;
-  if (state.value("worker", false)) return process;  // what it did is with whoever took its batches
+  if (process.worker) return process;  // what it did is with whoever took its batches
   process.recorded = process.ended && process.operators > 0;
   // Also of one whose end has failed: what there is until then is kept.
   if (std::error_code ignored; !process.recorded && fs::exists(journal, ignored)) {
@@ -86,12 +68,6 @@ std::optional<AttachedProcess> read_state(const fs::path& file) {
     process.recorded = reached.completed > 0 || reached.entered;
   }
   return process;
-}
-
-Json pairs(const core::OpRanges& ranges) {
-  Json array = Json::array();
-  for (const core::OpRange& range : ranges) array.push_back(Json::array({range.first, range.last}));
-  return array;
 }
 
 /// 32 hexadecimal digits that no other run has.
@@ -117,37 +93,6 @@ std::vector<AttachedProcess> noted_in(const fs::path& folder) {
     for (std::string word; std::getline(stream, word, '\0');) process.command.push_back(word);
   }
   return found;
-}
-
-/// What the processes below are to record, and to set before the first line.
-Json recording_plan(const configs::RunSpec& run) {
-  Json document;
-  document["level"] = core::name_of(run.dump.level);
-  document["depth"] = core::name_of(run.dump.depth);
-  document["include"] = texts(run.dump.include);
-  document["exclude"] = texts(run.dump.exclude);
-  document["verify_inputs"] = run.dump.verify_inputs;
-  document["no_sync"] = run.dump.no_sync;
-  document["workers"] = run.dump.workers;
-  document["processes"] = core::name_of(run.dump.processes);
-  document["keep_ops"] = pairs(run.dump.keep_ops);
-  document["open_steps"] = pairs(run.dump.open_steps);
-  document["steps"] = pairs(run.dump.steps);
-  document["phases"] = Json::array();
-  for (const core::Phase phase : run.dump.phases) {
-    document["phases"].push_back(static_cast<int>(phase));
-  }
-  document["first_ops"] = run.dump.first_ops;
-  document["optimizer"] = configs::name_of(run.dump.optimizer);
-  document["only"] = configs::part_text(run.dump);
-  document["checkpoints"] = run.dump.checkpoints;
-  document["determinism"] = core::name_of(run.determinism);
-  document["disable_dropout"] = run.disable_dropout;
-  document["rng"] = core::name_of(run.rng);
-  document["seed"] = run.seed ? Json(*run.seed) : Json(nullptr);
-  document["run"] = run.name;
-  document["run_id"] = new_run_id();
-  return document;
 }
 
 /// Those that attached, in the order of their numbers.
@@ -433,22 +378,26 @@ const fs::path& ProgramRecording::control() const noexcept {
 }
 
 void ProgramRecording::write_plan() const {
-  Json document = recording_plan(request_.run);
   configs::RunSpec run = request_.run;
   for (std::string& word : run.program->command) word = clean_utf8(word);
   run.program->cwd = clean_utf8(run.program->cwd.string());
-  document["configuration"] =
-      Json::parse(core::configuration_without_secrets(configs::to_json_text(run)));
   const fs::path built = private_build_folder();
-  document["directory"] = journals_.path().string();
-  document["probes"] = probes_.string();
-  document["private"] = (built.empty() ? control() : built).string();
-  document["bare"] = request_.bare;
-  document["found"] = Json::object();
-  for (const auto& [name, value] : request_.found_environment) {
-    document["found"][name] = value ? Json(*value) : Json(nullptr);
-  }
-  std::ofstream(control() / "plan.json", std::ios::binary) << document.dump();
+  const core::ProgramPlan plan{
+      run.dump,
+      run.determinism,
+      run.disable_dropout,
+      run.rng,
+      run.seed,
+      request_.bare,
+      request_.found_environment,
+      run.name,
+      new_run_id(),
+      core::configuration_without_secrets(configs::to_json_text(run)),
+      journals_.path().string(),
+      probes_.string(),
+      (built.empty() ? control() : built).string(),
+  };
+  std::ofstream(control() / "plan.json", std::ios::binary) << core::to_json_text(plan);
 }
 
 bool ProgramRecording::find(pid_t program, core::ProgramEnd end) {

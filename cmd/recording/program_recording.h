@@ -14,28 +14,15 @@
 #include "configs/parser/config_parser.h"
 #include "core/system/ownership.h"
 #include "core/system/pinned.h"
+#include "core/trace/program_plan.h"
 #include "dumpers/store/recovery/recovery.h"
 
 namespace repro_check::cmd {
 
 /// A process below a program that has loaded PyTorch, as it says itself.
-struct AttachedProcess {
-  pid_t process = 0;
+struct AttachedProcess : core::ProcessState {
   std::filesystem::path journal;  ///< its directory
-  std::string failure;            ///< why nothing was recorded, or no more; empty = nothing failed
-  std::vector<std::string> notes;
-  bool ended = false;  ///< it came to its end, and its journal is whole
   bool recorded = false;
-  std::uint64_t operators = 0;        ///< where it has ended
-  std::optional<std::uint32_t> rank;  ///< where it is one of several
-  std::uint32_t ranks = 0;            ///< how many these are
-  bool joins = false;                 ///< a process group: not just launched as one of them
-  std::uint64_t attempt = 0;          ///< how often its launcher had started the ranks again
-  double began = 0;                   ///< seconds since 1970
-  pid_t parent = 0;
-  std::uint64_t started = 0;         ///< in ticks of the kernel
-  std::string how;                   ///< it was made, alike in two runs: `fork at train.py:12`
-  std::vector<std::string> command;  ///< words, secrets among them
 };
 
 /// What a dump was made of.

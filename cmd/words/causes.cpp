@@ -92,7 +92,7 @@ Json place_json(const comparators::OpDivergence& op) {
   Json where = Json::object();
   if (record.rank > 0) where["rank"] = record.rank;
   where["step"] = record.step;
-  where["phase"] = core::phase_name(record.phase);
+  where["phase"] = core::name_of(record.phase);
   where["op"] = json_integer(comparators::shown_index(op));
   if (!op.baseline_index) where["run"] = "candidate";
   if (!op.candidate_index) where["run"] = "baseline";

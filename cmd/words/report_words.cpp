@@ -166,7 +166,7 @@ std::string when_text(const Report& report, const OpDivergence& op) {
   return fmt::format("at step {}{}, {}, {}",
                      record.step,
                      rank == nullptr ? "" : " of rank " + *rank,
-                     core::phase_name(record.phase),
+                     core::name_of(record.phase),
                      core::is_of_worker(record.lane) ? core::lane_text(record.lane) + ", " : "");
 }
 

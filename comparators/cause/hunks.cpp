@@ -290,8 +290,8 @@ HunkVerdict replacement(const HunkJudge& of, const Hunk& hunk, std::size_t i) {
   }
   if (from.phase != to.phase) {
     evidence.push_back(apart("phases-differ",
-                             std::string(core::phase_name(from.phase)),
-                             std::string(core::phase_name(to.phase))));
+                             std::string(core::name_of(from.phase)),
+                             std::string(core::name_of(to.phase))));
   }
   if (from.lane != to.lane) {
     evidence.push_back(apart("lanes-differ", core::lane_text(from.lane), core::lane_text(to.lane)));

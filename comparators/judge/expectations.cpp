@@ -20,8 +20,7 @@ using configs::ExpectedSpec;
 
 bool matches(const ExpectedSpec& entry, const core::OpRecord& record) {
   return record.op != nullptr && takes_operator(entry.op, record) &&
-         takes(entry.module, module_of(record)) &&
-         takes(entry.phase, core::phase_name(record.phase));
+         takes(entry.module, module_of(record)) && takes(entry.phase, core::name_of(record.phase));
 }
 
 std::string describe(const ExpectedSpec& entry) {

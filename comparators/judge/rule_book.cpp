@@ -86,7 +86,7 @@ std::optional<std::size_t> RuleBook::first_match(const core::OpRecord& record,
   for (std::size_t i = 0; i < spec_.rules.size(); ++i) {
     const configs::MatchSpec& match = spec_.rules[i].match;
     if (takes_operator(match.op, record) && takes(match.module, module_of(record)) &&
-        takes(match.phase, core::phase_name(record.phase)) && takes_tensor(match.tensor, subject) &&
+        takes(match.phase, core::name_of(record.phase)) && takes_tensor(match.tensor, subject) &&
         takes(match.dtype, core::dtype_name(subject.dtype)) &&
         takes(match.device, subject.device)) {
       return i;
@@ -141,7 +141,7 @@ RuleBook::Choice RuleBook::by_rule(const core::OpRecord& record, const Subject& 
   add(record.op ? std::string_view(record.op->name) : std::string_view());
   add(record.op ? std::string_view(record.op->overload) : std::string_view());
   add(module_of(record));
-  add(core::phase_name(record.phase));
+  add(core::name_of(record.phase));
   add(subject.role);
   add(subject.slot);
   add(core::dtype_name(subject.dtype));

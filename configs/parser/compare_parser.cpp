@@ -141,21 +141,14 @@ std::vector<std::string> dtype_names() {
   return names;
 }
 
-std::vector<std::string> phase_names() {
-  std::vector<std::string> names;
-  for (int phase = 0; phase <= static_cast<int>(core::kLastPhase); ++phase) {
-    names.emplace_back(core::phase_name(static_cast<core::Phase>(phase)));
-  }
-  return names;
-}
-
 /// Under `strict_rules` what no recording can mend is told before there is one.
 void check_strict_rules(const ObjectReader& object, const CompareSpec& compare) {
   Problems& problems = object.context().problems;
   const auto list = object.find("rules");
   // A pattern that could not be read would look like one that takes everything.
   if (!compare.strict_rules || !list || !problems.empty()) return;
-  const std::vector<std::string> phases = phase_names();
+  const auto words = core::split(core::words_of(core::Phase{}), ' ');
+  const std::vector<std::string> phases(words.begin(), words.end());
   const std::vector<std::string> dtypes = dtype_names();
   for (std::size_t i = 0; i < compare.rules.size(); ++i) {
     const MatchSpec& match = compare.rules[i].match;

@@ -65,29 +65,6 @@ void visit_slice(const Visitor& member, Slice& slice) {
   member.unless_empty("above", slice.above);
 }
 
-template <typename Visitor, typename Dump>
-void visit_dump(const Visitor& member, Dump& dump) {
-  member("directory", dump.directory);
-  member("level", dump.level);
-  member("depth", dump.depth);
-  member("browse", dump.browse);
-  member("verify_inputs", dump.verify_inputs);
-  member("include", dump.include);
-  member("exclude", dump.exclude);
-  member("memory", dump.memory);
-  member.unless_empty("max_bytes", dump.max_bytes);
-  member.unless_empty("slice", dump.slice);
-  member.unless_empty("reference", dump.reference);
-  member.unless_empty("keep_values", dump.keep_values);
-  member.unless_empty("steps", dump.steps);
-  member.unless_empty("phases", dump.phases);
-  member.unless_empty("first_ops", dump.first_ops);
-  member.unless_empty("optimizer", dump.optimizer);
-  member.unless_empty("no_sync", dump.no_sync);
-  member.unless_empty("workers", dump.workers);
-  member.unless_empty("processes", dump.processes);
-}
-
 /// @return whether a path was given, right or wrong
 bool read_model(const Node& node, ModelSpec& model) {
   if (node.json->is_string()) {
@@ -171,8 +148,7 @@ class ObjectWriter {
     }
   }
   static Json value_of(const std::filesystem::path& path) { return path.string(); }
-  static Json value_of(core::Phase phase) { return std::string(core::phase_name(phase)); }
-  static Json value_of(const core::OpRanges& steps) { return steps_text(steps); }
+  static Json value_of(const core::OpRanges& steps) { return core::steps_text(steps); }
   static Json value_of(const core::SliceRule& slice) {
     Json json;
     visit_slice(ObjectWriter(json), slice);

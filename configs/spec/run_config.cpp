@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "configs/spec/run_config.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <string_view>
@@ -67,32 +64,6 @@ void relax(CompareSpec& spec) noexcept {
   spec.promote = true;
   spec.strides = AttributeRule::kNote;
   spec.device = AttributeRule::kNote;
-}
-
-std::string steps_text(const core::OpRanges& steps) {
-  std::string text;
-  for (const core::OpRange& range : steps) {
-    text += (text.empty() ? "" : ",") + std::to_string(range.first);
-    if (range.last != range.first) text += ":" + std::to_string(range.last + 1);
-  }
-  return text;
-}
-
-std::string part_text(const DumpSpec& dump) {
-  std::vector<std::string> parts;
-  if (!dump.steps.empty()) parts.push_back("steps " + steps_text(dump.steps));
-  if (!dump.phases.empty()) {
-    std::vector<std::string_view> names;
-    for (const core::Phase phase : dump.phases) names.push_back(core::phase_name(phase));
-    parts.push_back(fmt::format("phases {}", fmt::join(names, ", ")));
-  }
-  if (dump.first_ops > 0) {
-    parts.push_back("the first " + std::to_string(dump.first_ops) + " operators");
-  }
-  if (dump.processes == RecordedProcesses::kMain) {
-    parts.emplace_back("one process, whatever others did");
-  }
-  return fmt::format("{}", fmt::join(parts, "; "));
 }
 
 Environment pinned_environment(const RunSpec& run) {

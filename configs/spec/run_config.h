@@ -29,24 +29,11 @@ using core::DumpDepth;
 using core::DumpLevel;
 using core::GradMode;
 using core::name_of;
+using core::OptimizerReading;
+using core::RecordedProcesses;
 using core::RngMode;
 enum class BrowseMode { kAuto, kAlways, kNever };
 constexpr std::string_view words_of(BrowseMode /*type*/) { return "auto always never"; }
-
-/// What is read of an optimizer's step.
-enum class OptimizerReading {
-  kAuto,       ///< kOperators at level tensor, else kState
-  kState,      ///< once, what it leaves: parameters, gradients, and what the optimizer keeps
-  kOperators,  ///< each of its operators, with what it makes
-};
-constexpr std::string_view words_of(OptimizerReading /*type*/) { return "auto state operators"; }
-
-/// Which processes of a program are recorded.
-enum class RecordedProcesses {
-  kAll,
-  kMain,  ///< one, or one of each rank: the others are neither recorded nor looked for
-};
-constexpr std::string_view words_of(RecordedProcesses /*type*/) { return "all main"; }
 
 struct ModelSpec {
   std::filesystem::path path;  ///< absolute once parsed
@@ -122,39 +109,30 @@ using CallSpec = std::vector<InputSpec>;
 
 inline constexpr std::uint64_t kLeastDumpMemory = std::uint64_t{8} << 20U;
 
-struct DumpSpec {
+struct DumpSpec : core::RecordedPart {
   std::filesystem::path directory = "repro-check-out";  ///< absolute once parsed
-  DumpLevel level = DumpLevel::kTensor;
-  DumpDepth depth = DumpDepth::kTop;
   BrowseMode browse = BrowseMode::kAuto;
-  bool verify_inputs = false;        ///< hash every input anew instead of trusting the cache
-  std::vector<std::string> include;  ///< globs on operator or module path; empty = all
-  std::vector<std::string> exclude;
   std::uint64_t memory = std::uint64_t{256} << 20U;  ///< bytes between the model and the disk
   std::optional<std::uint64_t> max_bytes;            ///< tensors beyond are not stored
   std::optional<core::SliceRule> slice;              ///< how much is stored of what is too large
   /// A dump whose contents are referred to instead of stored again; absolute once parsed.
   std::optional<std::filesystem::path> reference;
   bool keep_values = false;  ///< variables and arguments that may be secrets as well
-  // Of a program: the part of it that is recorded.
-  core::OpRanges steps;             ///< as united() gives them; empty = all
-  std::vector<core::Phase> phases;  ///< empty = all
-  std::uint64_t first_ops = 0;      ///< so many operators at most; 0 = all
-  OptimizerReading optimizer = OptimizerReading::kAuto;
-  bool no_sync = false;  ///< collectives are not waited for
-  bool workers = false;  ///< what worker processes of data loaders do is recorded as well
-  RecordedProcesses processes = RecordedProcesses::kAll;
-  /// What it saves and loads is recorded, and the state around that. No key: /program/resume says
-  /// so.
-  bool checkpoints = false;
-  /// Made by `run`, no key of a configuration: at level tensor the operators whose bytes are kept;
-  /// empty = all.
-  core::OpRanges keep_ops;
-  /// As keep_ops: steps of optimizers whose operators are recorded though `optimizer` is kState, by
-  /// the op index that the first of them has.
-  core::OpRanges open_steps;
   bool operator==(const DumpSpec&) const = default;
 };
+
+/// Its members that are keys of a configuration, as core::visit_part() has them.
+template <typename Visitor, typename Dump>
+void visit_dump(const Visitor& member, Dump& dump) {
+  core::visit_part(member, dump);
+  member("directory", dump.directory);
+  member("browse", dump.browse);
+  member("memory", dump.memory);
+  member.unless_empty("max_bytes", dump.max_bytes);
+  member.unless_empty("slice", dump.slice);
+  member.unless_empty("reference", dump.reference);
+  member.unless_empty("keep_values", dump.keep_values);
+}
 
 enum class LevelChoice {
   kDefault,  ///< none was given: auto for `run`, tensor for `record`
@@ -243,12 +221,6 @@ void for_each_leaf(const RunSpec& run, const Visit& visit) {
     for (const InputSpec& input : call) for_each_leaf(input, visit);
   }
 }
-
-/// `0:3,100`, half-open as in Python; empty for no ranges.
-std::string steps_text(const core::OpRanges& steps);
-
-/// `steps 0:3, phases forward, backward, the first 500 operators`; empty for all of it.
-std::string part_text(const DumpSpec& dump);
 
 /// Variables a run sets, or takes away where the value is empty, before its recorder starts; all
 /// others are inherited. What the configuration's `env` says wins over what is pinned here. Which

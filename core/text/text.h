@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <charconv>
 #include <cstddef>
 #include <limits>
@@ -54,6 +55,26 @@ constexpr std::string_view word_at(std::string_view words, std::size_t place) no
 
 /// What stands between separators, one more than there are of these; each may be empty.
 std::vector<std::string_view> split(std::string_view text, char separator);
+
+/// The word of an enumerator, of an enumeration that counts from 0 and has all its words, in their
+/// order, from words_of().
+template <typename Enum>
+constexpr std::string_view name_of(Enum value) noexcept {
+  std::string_view words = words_of(value);
+  for (auto place = static_cast<std::size_t>(value); place > 0; --place) {
+    words.remove_prefix(words.find(' ') + 1);
+  }
+  return words.substr(0, words.find(' '));
+}
+
+/// The enumerator of which this is the name.
+template <typename Enum>
+std::optional<Enum> parse_name(std::string_view name) {
+  const std::vector<std::string_view> words = split(words_of(Enum{}), ' ');
+  const auto found = std::ranges::find(words, name);
+  return found == words.end() ? std::nullopt
+                              : std::optional(static_cast<Enum>(found - words.begin()));
+}
 
 /// Whether the whole of `text` matches `pattern`: `*` any run of characters, `?` one character, all
 /// else itself. Time is at most proportional to the product of the lengths; nothing recurses.

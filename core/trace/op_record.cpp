@@ -176,12 +176,6 @@ std::string place_of(const CallSite* site) {
   return line.empty() ? site->module_path : site->module_path + ", " + line;
 }
 
-std::string_view phase_name(Phase phase) noexcept {
-  constexpr std::array<std::string_view, static_cast<std::size_t>(kLastPhase) + 1> kNames{
-      "forward", "backward", "optimizer", "setup", "data", "loss", "reduce", "recompute", "eval"};
-  return kNames.at(static_cast<std::size_t>(phase));
-}
-
 std::vector<std::pair<std::string_view, std::string_view>> call_modes(std::string_view modes) {
   std::vector<std::pair<std::string_view, std::string_view>> all;
   if (modes.empty()) return all;

@@ -137,8 +137,9 @@ enum class Phase : std::uint8_t {
   kEval = 8,       ///< a module in evaluation mode, without gradients
 };
 inline constexpr Phase kLastPhase = Phase::kEval;
-/// `forward`, in lower case.
-std::string_view phase_name(Phase phase) noexcept;
+constexpr std::string_view words_of(Phase /*type*/) {
+  return "forward backward optimizer setup data loss reduce recompute eval";
+}
 
 struct Argument {
   std::string name;

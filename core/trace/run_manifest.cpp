@@ -5,79 +5,23 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
 #include <concepts>
 #include <cstddef>
-#include <limits>
 #include <nlohmann/json.hpp>
-#include <type_traits>
 #include <utility>
 
 #include "core/error.h"
 #include "core/text/secrets.h"
 #include "core/text/strict_json.h"
 #include "core/text/text.h"
+#include "core/trace/json_fields.h"
 #include "core/trace/op_record.h"
 #include "core/trace/program_records.h"
 
 namespace repro_check::core {
 
-OpRanges united(OpRanges ranges) {
-  std::ranges::sort(ranges, {}, &OpRange::first);
-  OpRanges merged;
-  for (const OpRange& range : ranges) {
-    const bool touches = !merged.empty() && (range.first <= merged.back().last ||
-                                             range.first - merged.back().last == 1);
-    if (touches) {
-      merged.back().last = std::max(merged.back().last, range.last);
-    } else {
-      merged.push_back(range);
-    }
-  }
-  return merged;
-}
-
-bool contains(const OpRanges& ranges, std::uint64_t index) noexcept {
-  const auto after = std::ranges::upper_bound(ranges, index, {}, &OpRange::first);
-  return after != ranges.begin() && index <= std::prev(after)->last;
-}
-
-std::string describe(const OpRanges& ranges) {
-  std::string text;
-  for (std::size_t i = 0; i < ranges.size(); ++i) {
-    const OpRange& range = ranges[i];
-    if (i > 0) text += i + 1 == ranges.size() ? " and " : ", ";
-    text += range.first == range.last ? fmt::format("op {}", range.first)
-                                      : fmt::format("op {} to {}", range.first, range.last);
-  }
-  return text;
-}
-
-namespace {
-
-using Json = nlohmann::ordered_json;
-
-constexpr std::size_t kDigestText = 32;
-constexpr const char* kDigestField = "manifest_digest";
-
-/// JSON has no NaN and no infinity: they are written as text.
-Json real_to_json(double value) {
-  if (std::isnan(value)) return "nan";
-  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
-  return value;
-}
-
-/// Whether a field stands in every manifest, is lacking in older ones, or is written only where it
-/// has something to say.
-enum class Presence { kAlways, kLater, kRare };
-
-/// A Type, or a const one.
-template <typename T, typename Type>
-concept Of = std::same_as<std::remove_const_t<T>, Type>;
-
 // What a manifest and its parts consist of, once for writing and reading: a form `f` takes one
 // field of `it` after another.
-#define FIELD(name) (#name, it.name)
 #define LATER(name) (#name, it.name, Presence::kLater)
 #define RARE(name) (#name, it.name, Presence::kRare)
 
@@ -131,51 +75,10 @@ void fields(const auto& f, Of<RunManifest> auto& it) {
   f RARE(sources);
 }
 
-template <typename T>
-Json json_of(const T& member);
+namespace {
 
-/// Puts fields into an object.
-struct Writer {
-  Json& json;
-
-  template <typename T>
-  const Writer& operator()(const char* name,
-                           const T& member,
-                           Presence presence = Presence::kAlways) const {
-    if constexpr (std::equality_comparable<T>) {
-      if (presence == Presence::kRare && member == T{}) return *this;
-    }
-    json[name] = json_of(member);
-    return *this;
-  }
-};
-
-template <typename T>
-Json json_of(const T& member) {
-  if constexpr (std::is_same_v<T, double>) {
-    return real_to_json(member);
-  } else if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, std::string>) {
-    return member;
-  } else if constexpr (std::is_same_v<T, Digest>) {
-    return to_hex(member);
-  } else if constexpr (std::is_same_v<T, Dtype>) {
-    return dtype_name(member);
-  } else if constexpr (std::is_same_v<T, NamedTensorKind>) {
-    return name_of(member);
-  } else if constexpr (std::is_same_v<T, OpRange>) {
-    return Json::array({member.first, member.last});
-  } else if constexpr (requires { member.value(); }) {
-    return json_of(member.value());
-  } else if constexpr (requires { member.begin(); }) {
-    Json array = Json::array();
-    for (const auto& item : member) array.push_back(json_of(item));
-    return array;
-  } else {
-    Json object = Json::object();
-    fields(Writer{object}, member);
-    return object;
-  }
-}
+constexpr std::size_t kDigestText = 32;
+constexpr const char* kDigestField = "manifest_digest";
 
 /// The digest of a manifest's text, in which its own 32 characters count as zeros.
 Digest digest_of_text(std::string text, std::size_t digest_at) {
@@ -183,121 +86,8 @@ Digest digest_of_text(std::string text, std::size_t digest_at) {
   return digest_bytes(text);
 }
 
-/// One node of a manifest being read: knows where it stands, so that every complaint can say so.
-class Node {
- public:
-  Node(const Json& json, std::string pointer, const std::string& origin)
-      : json_(json), pointer_(std::move(pointer)), origin_(origin) {}
-
-  [[nodiscard]] Error damaged(std::string_view what) const {
-    return {ErrorKind::kDumpDamaged,
-            fmt::format("{}: {}: {}", origin_, pointer_.empty() ? "/" : pointer_, what),
-            "the manifest was edited or damaged; record the run again"};
-  }
-
-  [[nodiscard]] Node field(const char* name) const {
-    if (!json_.is_object()) throw damaged("must be an object");
-    const auto found = json_.find(name);
-    if (found == json_.end()) throw damaged(fmt::format("\"{}\" is missing", name));
-    return {*found, pointer_ + "/" + name, origin_};
-  }
-
-  void read(std::string& into) const {
-    if (!json_.is_string()) throw damaged("must be a string");
-    into = json_.get<std::string>();
-  }
-  void read(std::uint64_t& into) const {
-    if (!json_.is_number_unsigned()) throw damaged("must be an integer, not negative");
-    into = json_.get<std::uint64_t>();
-  }
-  void read(std::int64_t& into) const {
-    std::uint64_t size = 0;
-    read(size);
-    if (std::cmp_greater(size, std::numeric_limits<std::int64_t>::max())) {
-      throw damaged("is beyond 2^63-1");
-    }
-    into = static_cast<std::int64_t>(size);
-  }
-  void read(bool& into) const {
-    if (!json_.is_boolean()) throw damaged("must be true or false");
-    into = json_.get<bool>();
-  }
-  void read(double& into) const {
-    constexpr double kInf = std::numeric_limits<double>::infinity();
-    if (json_.is_number()) {
-      into = json_.get<double>();
-    } else if (json_ == "nan") {
-      into = std::numeric_limits<double>::quiet_NaN();
-    } else if (json_ == "inf" || json_ == "-inf") {
-      into = json_ == "inf" ? kInf : -kInf;
-    } else {
-      throw damaged("must be a number, \"nan\", \"inf\" or \"-inf\"");
-    }
-  }
-  void read(Digest& into) const {
-    std::string text;
-    read(text);
-    const std::optional<Digest> digest = parse_digest(text);
-    if (!digest) throw damaged("must be a digest of 32 lower-case hexadecimal characters");
-    into = *digest;
-  }
-  void read(Dtype& into) const {
-    std::string text;
-    read(text);
-    const std::optional<Dtype> dtype = parse_dtype(text);
-    if (!dtype && text != dtype_name(Dtype::kUnknown)) {
-      throw damaged(fmt::format("\"{}\" is no dtype", printable(text, kDigestText)));
-    }
-    into = dtype.value_or(Dtype::kUnknown);
-  }
-  void read(NamedTensorKind& into) const {
-    std::string text;
-    read(text);
-    const auto kind = parse_name<NamedTensorKind>(text);
-    if (!kind) throw damaged("must be \"input\", \"parameter\" or \"buffer\"");
-    into = *kind;
-  }
-  template <typename Item>
-  void read(std::vector<Item>& into) const {
-    if (!json_.is_array()) throw damaged("must be an array");
-    into.clear();
-    for (std::size_t i = 0; i < json_.size(); ++i) {
-      Node(json_[i], fmt::format("{}/{}", pointer_, i), origin_).read(into.emplace_back());
-    }
-  }
-  void read(OpRanges& into) const {
-    std::vector<std::vector<std::uint64_t>> pairs;
-    read(pairs);
-    into.clear();
-    for (const auto& pair : pairs) {
-      if (pair.size() != 2 || pair[0] > pair[1]) throw damaged("must hold [first, last] pairs");
-      into.push_back({pair[0], pair[1]});
-    }
-    if (into != united(into)) throw damaged("must ascend without overlaps");
-  }
-  template <typename Item>
-  void read(std::optional<Item>& into) const {
-    read(into.emplace());
-  }
-  template <typename Item>
-  void read(Item& into) const {
-    fields(*this, into);
-  }
-  template <typename T>
-  const Node& operator()(const char* name, T& into, Presence presence = Presence::kAlways) const {
-    const bool may_lack = presence != Presence::kAlways && json_.is_object();
-    if (!may_lack || json_.contains(name)) field(name).read(into);
-    return *this;
-  }
-
- private:
-  const Json& json_;
-  std::string pointer_;
-  const std::string& origin_;  // outlives every node: the caller's
-};
-
 /// Decides whether this program may read the manifest at all, before it looks at anything else.
-void check_version(const Node& root, const Json& json, const std::string& origin) {
+void check_version(const JsonNode& root, const Json& json, const std::string& origin) {
   const auto format = json.is_object() ? json.find("format") : json.end();
   if (!json.is_object() || format == json.end() || *format != kDumpFormatName) {
     throw unknown_dump(
@@ -324,7 +114,7 @@ void check_version(const Node& root, const Json& json, const std::string& origin
 }
 
 /// @return the digest
-Digest check_digest(const Node& root, const std::string& text) {
+Digest check_digest(const JsonNode& root, const std::string& text) {
   std::string hex;
   Digest digest;
   root.field(kDigestField).read(digest);
@@ -335,10 +125,6 @@ Digest check_digest(const Node& root, const std::string& text) {
   }
   return digest;
 }
-
-}  // namespace
-
-namespace {
 
 /// Old dumps hold them, and so do commands that others give us.
 void hide_secrets(RunManifest& manifest) {
@@ -362,7 +148,7 @@ std::string to_json_text(const RunManifest& given) {
   hide_secrets(manifest);
   Json json{{"format", kDumpFormatName},
             {"version", fmt::format("{}.{}", kDumpFormatMajor, kDumpFormatMinor)}};
-  fields(Writer{json}, manifest);
+  fields(JsonFields{json}, manifest);
   json[kDigestField] = std::string(kDigestText, '0');
   std::string text = tame_json(json.dump(1, ' ', false, Json::error_handler_t::replace)) + "\n";
   const std::size_t digest_at = text.rfind(std::string(kDigestText, '0'));
@@ -396,7 +182,9 @@ Digest manifest_digest(const std::string& text) {
 
 RunManifest manifest_from_json_text(const std::string& text, const std::string& origin) {
   const Json json = parse_strict_json(text, origin);
-  const Node root(json, "", origin);
+  const JsonOrigin from{
+      origin, ErrorKind::kDumpDamaged, "the manifest was edited or damaged; record the run again"};
+  const JsonNode root(json, "", from);
   check_version(root, json, origin);
   RunManifest manifest;
   root.read(manifest);

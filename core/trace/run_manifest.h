@@ -12,48 +12,9 @@
 #include "core/digest/digest.h"
 #include "core/tensor/dtype.h"
 #include "core/text/text.h"
+#include "core/trace/recorded_part.h"
 
 namespace repro_check::core {
-
-/// Operators by op index, `last` included.
-struct OpRange {
-  std::uint64_t first = 0;
-  std::uint64_t last = 0;
-
-  bool operator==(const OpRange&) const = default;
-};
-
-/// In ascending order, neither overlapping nor touching.
-using OpRanges = std::vector<OpRange>;
-
-/// The same operators as a sorted list without overlaps.
-OpRanges united(OpRanges ranges);
-
-/// @param ranges  as united() gives them
-bool contains(const OpRanges& ranges, std::uint64_t index) noexcept;
-
-/// `op 3`, `op 3 to 11 and op 40`; empty for no ranges.
-std::string describe(const OpRanges& ranges);
-
-/// The word of an enumerator, of an enumeration that counts from 0 and has all its words, in their
-/// order, from words_of().
-template <typename Enum>
-constexpr std::string_view name_of(Enum value) noexcept {
-  std::string_view words = words_of(value);
-  for (auto place = static_cast<std::size_t>(value); place > 0; --place) {
-    words.remove_prefix(words.find(' ') + 1);
-  }
-  return words.substr(0, words.find(' '));
-}
-
-/// The enumerator of which this is the name.
-template <typename Enum>
-std::optional<Enum> parse_name(std::string_view name) {
-  const std::vector<std::string_view> words = split(words_of(Enum{}), ' ');
-  const auto found = std::ranges::find(words, name);
-  return found == words.end() ? std::nullopt
-                              : std::optional(static_cast<Enum>(found - words.begin()));
-}
 
 enum class DeterminismMode { kOff, kWarn, kError };
 constexpr std::string_view words_of(DeterminismMode /*type*/) { return "off warn error"; }
@@ -62,12 +23,6 @@ enum class RngMode { kDevice, kHost };
 constexpr std::string_view words_of(RngMode /*type*/) { return "device host"; }
 enum class GradMode { kDisabled, kEnabled, kInference };
 constexpr std::string_view words_of(GradMode /*type*/) { return "disabled enabled inference"; }
-/// What is kept of a tensor: its digest, its statistics as well, or its bytes as well.
-enum class DumpLevel { kDigest, kStats, kTensor };
-constexpr std::string_view words_of(DumpLevel /*type*/) { return "digest stats tensor"; }
-/// Operators as the model calls them, the kernels they decompose into, or the whole tree.
-enum class DumpDepth { kTop, kLeaf, kAll };
-constexpr std::string_view words_of(DumpDepth /*type*/) { return "top leaf all"; }
 
 inline constexpr const char* kDumpFormatName = "repro-check-dump";
 inline constexpr std::uint32_t kDumpFormatMajor = 1;  ///< another major is refused

@@ -35,6 +35,7 @@
 #include "core/digest/digest.h"
 #include "core/text/secrets.h"
 #include "core/text/text.h"
+#include "core/trace/program_plan.h"
 #include "core/trace/program_records.h"
 #include "core/trace/rank_facts.h"
 #include "core/trace/run_manifest.h"
@@ -45,7 +46,6 @@
 #include "dumpers/capture/tensors/tensor_sums.h"
 #include "dumpers/capture/torch/torch_compat.h"
 #include "dumpers/journal/journal_writer.h"
-#include "dumpers/probe/plan.h"
 #include "dumpers/probe/program_sites.h"
 #include "dumpers/probe/python_frames.h"
 #include "dumpers/probe/worker_batches.h"
@@ -59,18 +59,22 @@ bool is_forked_child();
 class Recording;
 const Recording& recording_of_parent();
 
+capture::CaptureOptions options_of(const core::ProgramPlan& plan) {
+  return {plan, plan.disable_dropout, plan.rng, /*unseen_writes=*/true};
+}
+
 /// The recording of this process. Made once, and never destroyed: threads of the program may run
 /// operators until the process is gone.
 class Recording {
  public:
-  Recording(const std::string& directory, const Plan& plan)
-      : bare_(plan.bare), manifest_(plan.manifest) {
+  Recording(const std::string& directory, const core::ProgramPlan& plan)
+      : bare_(plan.bare), manifest_(core::manifest_of(plan)) {
     std::vector<core::Setting> generators;
     if (plan.seed) capture::seed_generators(*plan.seed, generators);
     describe(plan, std::move(generators));
-    sites_.record_only(plan.part);
+    sites_.record_only(plan);
     sites_.begin_work();
-    capture_.emplace(plan.options, sink_.emplace(directory), &sites_);
+    capture_.emplace(options_of(plan), sink_.emplace(directory), &sites_);
     sink_->begin(manifest_);
     sites_.leave_phase(core::Phase::kSetup);
     scope_.emplace(*capture_);
@@ -82,10 +86,13 @@ class Recording {
   struct Worker {
     std::string directory;
   };
-  Recording(const Worker& worker, const Plan& plan)
-      : bare_(false), stores_(plan.options.level == core::DumpLevel::kTensor) {
-    sites_.record_only({{}, plan.part.phases, 0, false, {}});
-    capture::CaptureOptions options = plan.options;
+  Recording(const Worker& worker, const core::ProgramPlan& plan)
+      : bare_(false), stores_(plan.level == core::DumpLevel::kTensor) {
+    core::RecordedPart part;
+    part.phases = plan.phases;
+    part.optimizer = core::OptimizerReading::kOperators;
+    sites_.record_only(std::move(part));
+    capture::CaptureOptions options = options_of(plan);
     options.keep_ops.clear();  // which these are, who takes the batch knows
     capture_.emplace(options, batches_.emplace(worker.directory), &sites_);
     sites_.enter_phase(core::Phase::kData);
@@ -300,7 +307,7 @@ class Recording {
     manifest_.environment = parent.manifest_.environment;
   }
 
-  void describe(const Plan& plan, std::vector<core::Setting> generators) {
+  void describe(const core::ProgramPlan& plan, std::vector<core::Setting> generators) {
     manifest_.created = core::utc_now();
     if (is_forked_) return describe_as(recording_of_parent());
     for (core::EnvironmentFact& fact : capture::read_settings()) {
@@ -311,7 +318,7 @@ class Recording {
     // On a thread of its own, with which the team of OpenMP that it makes ends: a child that is
     // forked later would wait for the team of this one.
     manifest_.environment = std::async(std::launch::async, &capture::read_environment).get();
-    if (plan.options.no_sync) add_fact({std::string(core::kNoSync), "true"});
+    if (plan.no_sync) add_fact({std::string(core::kNoSync), "true"});
     if (plan.workers) add_fact({std::string(core::kWorkers), "true"});
   }
 
@@ -558,7 +565,7 @@ class ProgramProcess {
  private:
   const char* begin(const std::string& text) {
     const char* why = told([&] {
-      const core::DeterminismMode mode = plan_from_json_text(text).determinism;
+      const core::DeterminismMode mode = core::program_plan_from_json_text(text).determinism;
       if (mode == core::DeterminismMode::kOff) return;
       at::Context& context = at::globalContext();
       context.setDeterministicAlgorithms(true, mode == core::DeterminismMode::kWarn);
@@ -586,7 +593,7 @@ class ProgramProcess {
   }
 
   std::filesystem::path directory_;
-  ProcessState state_;
+  core::ProcessState state_;
 };
 
 ProgramProcess* program_process = nullptr;
@@ -604,7 +611,7 @@ const char* repro_check_begin(const char* directory, const char* plan) {
       return;
     }
     const bool is_first = recording() == nullptr;
-    latest = new Recording(directory, plan_from_json_text(plan));
+    latest = new Recording(directory, core::program_plan_from_json_text(plan));
     if (!is_first) return;
     pthread_atfork(nullptr, nullptr, &let_go_in_child);
     if (std::getenv("REPRO_CHECK_EXEC") != nullptr) {
@@ -849,8 +856,9 @@ void repro_check_group(const void* group,
 }
 
 const char* repro_check_begin_worker(const char* directory, const char* plan) {
-  return told(
-      [&] { latest = new Recording(Recording::Worker{directory}, plan_from_json_text(plan)); });
+  return told([&] {
+    latest = new Recording(Recording::Worker{directory}, core::program_plan_from_json_text(plan));
+  });
 }
 
 const char* repro_check_end_batch(const char* name) {

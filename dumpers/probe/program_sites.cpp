@@ -130,7 +130,7 @@ void ProgramSites::mark_unread(bool entered) { told().unread += entered ? 1 : -1
 void ProgramSites::enter_step(std::uint64_t first, bool plain) {
   using capture::Reading;
   enter_phase(core::Phase::kOptimizer);
-  if (!part_.optimizer_state) return;
+  if (part_.optimizer != core::OptimizerReading::kState) return;
   if (core::contains(part_.open_steps, first)) {
     told().of_step = Reading::kValues;
     told().opened = first;
@@ -244,7 +244,7 @@ ProgramSites::Site ProgramSites::hook_site(const Site& of, const PythonChain& ho
 }
 
 bool ProgramSites::runs_model(std::uint32_t step) const {
-  if (!is_recorded(step) || hides_step() || (part_.most > 0 && recorded_ >= part_.most))
+  if (!is_recorded(step) || hides_step() || (part_.first_ops > 0 && recorded_ >= part_.first_ops))
     return false;
   return part_.phases.empty() ||
          std::ranges::find(part_.phases, current_phase().value_or(core::Phase::kForward)) !=

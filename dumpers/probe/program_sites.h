@@ -13,10 +13,9 @@
 #include <vector>
 
 #include "core/system/pinned.h"
-#include "core/trace/run_manifest.h"
+#include "core/trace/recorded_part.h"
 #include "dumpers/capture/engine/capture.h"
 #include "dumpers/probe/generator_watch.h"
-#include "dumpers/probe/plan.h"
 #include "dumpers/probe/python_frames.h"
 
 namespace c10 {
@@ -61,7 +60,7 @@ class ProgramSites final : public capture::SiteProvider {
   [[nodiscard]] static bool hides_step();
 
   /// Before any is.
-  void record_only(RecordedPart part) { part_ = std::move(part); }
+  void record_only(core::RecordedPart part) { part_ = std::move(part); }
   [[nodiscard]] bool is_recorded(std::uint32_t step) const {
     return part_.steps.empty() || core::contains(part_.steps, step);
   }
@@ -116,7 +115,7 @@ class ProgramSites final : public capture::SiteProvider {
   Site make_site(const std::string& path, const std::string& type, const PythonChain* chain);
   void note_call(const Site& site);
 
-  RecordedPart part_;
+  core::RecordedPart part_;
   GeneratorWatch generators_;
   std::atomic<bool> reduces_ = false;
   std::atomic<std::uint64_t> recorded_ = 0;

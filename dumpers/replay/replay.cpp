@@ -558,13 +558,6 @@ class MovedGenerator : core::Pinned {
   at::Tensor found_;
 };
 
-capture::CaptureOptions whole_call() {
-  capture::CaptureOptions options;
-  options.level = core::DumpLevel::kTensor;
-  options.depth = core::DumpDepth::kTop;
-  return options;
-}
-
 /// What the engine says of the last call. Contents that the dump holds are left there.
 class CallSink final : public core::DumpSink {
  public:
@@ -607,9 +600,7 @@ class Call {
   /// @param dump  borrowed
   /// @throws core::Error as replay()
   Call(const core::DumpSource& dump, std::uint64_t op, const RebuildOptions& options)
-      : record_(core::require_replayable(dump, op)),
-        sink_(dump),
-        capture_(whole_call(), sink_, nullptr) {
+      : record_(core::require_replayable(dump, op)), sink_(dump), capture_({}, sink_, nullptr) {
     find_operator();
     for (const core::Substitution& change : record_.substitutions) {
       if (change.argument != "rng") continue;

@@ -54,19 +54,6 @@ std::string name_in_call(const std::string& name, std::size_t call) {
   return call == 0 ? name : name + "@" + std::to_string(call + 1);
 }
 
-capture::CaptureOptions options_of(const configs::RunSpec& run) {
-  capture::CaptureOptions options;
-  options.level = run.dump.level;
-  options.depth = run.dump.depth;
-  options.verify_inputs = run.dump.verify_inputs;
-  options.disable_dropout = run.disable_dropout;
-  options.rng = run.rng;
-  options.include = run.dump.include;
-  options.exclude = run.dump.exclude;
-  options.keep_ops = run.dump.keep_ops;
-  return options;
-}
-
 using Variables = std::map<std::string, std::optional<std::string>>;
 
 /// Where weights come from that are not those of the model's file.
@@ -182,7 +169,8 @@ class PreparedRun final : public TorchScriptRun {
  private:
   core::RunManifest record_calls(
       core::DumpSink& sink, const std::function<void(const capture::CaptureCounts&)>& progress) {
-    capture::Capture capture(options_of(run_), sink, runner_.get());
+    capture::Capture capture(
+        {run_.dump, run_.disable_dropout, run_.rng, /*unseen_writes=*/false}, sink, runner_.get());
     core::RunManifest manifest = describe_run();
     name_tensors(capture, manifest);
     // Loading draws nothing, but what comes before the first operator must not decide what it

@@ -57,30 +57,6 @@ def _seed(seed: int | None) -> None:
         sys.modules["numpy"].random.seed(seed)
 
 
-# The plan for the recorder: the whole program, unchanged.
-_WHOLE = {
-    "level": "digest",
-    "depth": "top",
-    "include": [],
-    "exclude": [],
-    "verify_inputs": False,
-    "no_sync": False,
-    "workers": False,
-    "keep_ops": [],
-    "open_steps": [],
-    "steps": [],
-    "phases": [],
-    "first_ops": 0,
-    "only": "",
-    "optimizer": "auto",
-    "determinism": "off",
-    "disable_dropout": False,
-    "rng": "device",
-    "bare": False,
-    "found": {},
-}
-
-
 @contextlib.contextmanager
 def record(
     directory: _Path,
@@ -121,14 +97,13 @@ def _recorded(
     dump.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f"{dump.name}.processes-", dir=dump.parent) as folder:
         plan = {
-            **_WHOLE,
             **options,
             "seed": seed,
             "run": dump.name,
-            "configuration": {"program": {"command": sys.argv}},
+            "configuration": json.dumps({"program": {"command": sys.argv}}),
             "directory": folder,
             "probes": str(libexec),
-            "private": folder,
+            "build_folder": folder,
         }
         _seed(seed)
         recording = attach.begin_here(plan)

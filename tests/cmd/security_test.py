@@ -22,8 +22,8 @@ import ownership  # noqa: E402
 NOBODY = 65534
 SHOWS_PLAN = ("import json, os; path = os.environ['REPRO_CHECK_EXEC']; folder = os.path.dirname(path); "
               "plan = json.load(open(path)); "
-              "print(json.dumps([path, os.stat(folder).st_mode & 0o777, plan['directory'], plan['private'], "
-              "sorted(name for _, _, names in os.walk(plan['private']) for name in names)]))")
+              "print(json.dumps([path, os.stat(folder).st_mode & 0o777, plan['directory'], plan['build_folder'], "
+              "sorted(name for _, _, names in os.walk(plan['build_folder']) for name in names)]))")
 
 
 class Security(unittest.TestCase):

@@ -37,9 +37,9 @@ TEST_CASE("a folder of the user's called torch is the user's") {
 TEST_CASE("names") {
   CHECK(OperatorInfo{"aten::add", "Tensor"}.full_name() == "aten::add.Tensor");
   CHECK(OperatorInfo{"aten::relu", ""}.full_name() == "aten::relu");
-  CHECK(phase_name(Phase::kForward) == "forward");
-  CHECK(phase_name(Phase::kBackward) == "backward");
-  CHECK(phase_name(Phase::kOptimizer) == "optimizer");
+  CHECK(name_of(Phase::kForward) == "forward");
+  CHECK(name_of(Phase::kBackward) == "backward");
+  CHECK(name_of(Phase::kOptimizer) == "optimizer");
   CHECK(content_state_name(ContentState::kUninitialised) == "uninitialised");
   CHECK(name_of(DeterminismMode::kWarn) == "warn");
   CHECK(name_of(RngMode::kHost) == "host");

@@ -45,15 +45,6 @@ core::ContentState parse_state(const std::string& name) {
   refuse("unknown state " + name);
 }
 
-core::Phase parse_phase(const std::string& name) {
-  for (int phase = 0; phase <= static_cast<int>(core::Phase::kEval); ++phase) {
-    if (core::phase_name(static_cast<core::Phase>(phase)) == name) {
-      return static_cast<core::Phase>(phase);
-    }
-  }
-  refuse("unknown phase " + name);
-}
-
 /// A tensor as described, before it is used as an argument or a result.
 struct TensorModel {
   core::TensorRecord record;
@@ -304,7 +295,10 @@ class FixtureParser {
     op.site = site_of(json);
     op.depth = json.value("depth", 0U);
     op.parent = json.value("parent", std::int64_t{-1});
-    op.phase = parse_phase(json.value("phase", "forward"));
+    const std::string phase = json.value("phase", "forward");
+    const auto known = core::parse_name<core::Phase>(phase);
+    if (!known) refuse("unknown phase " + phase);
+    op.phase = *known;
     op.step = json.value("step", 0U);
     op.rank = json.value("rank", 0U);
     op.lane = json.value("lane", 0U);

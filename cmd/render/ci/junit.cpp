@@ -286,7 +286,7 @@ class Suite {
                                    operator_text(record),
                                    is_default ? "default" : record.op->overload,
                                    op.occurrence,
-                                   core::phase_name(record.phase));
+                                   core::name_of(record.phase));
     if (record.step > 0) name += fmt::format(" step {}", record.step);
     if (record.rank > 0) name += fmt::format(" rank {}", record.rank);
     if (record.lane > 0) name += " lane " + core::lane_text(record.lane);

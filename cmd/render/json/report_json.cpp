@@ -166,7 +166,7 @@ void describe_tensors(auto f,
 void describe_key(auto f,
                   Of<decltype(f), core::OpRecord>& record,
                   Of<decltype(f), std::uint64_t>& occurrence) {
-  f.at("phase").word(record.phase, core::kLastPhase, core::phase_name);
+  f.at("phase").word(record.phase, core::kLastPhase, core::name_of<core::Phase>);
   describe_names(f, record);
   f("occurrence", occurrence);
   // Of a model, which most reports are about, it is that of a call; 0 is left out.

@@ -9,22 +9,12 @@
 
 namespace repro_check::capture {
 
-struct CaptureOptions {
-  core::DumpLevel level = core::DumpLevel::kTensor;
-  core::DumpDepth depth = core::DumpDepth::kTop;
-  /// Hash every input anew instead of trusting the digest cache. Those of `keep_ops` always are.
-  bool verify_inputs = false;
+struct CaptureOptions : core::RecordedOperators {
   bool disable_dropout = false;
   core::RngMode rng = core::RngMode::kDevice;
-  std::vector<std::string> include;  ///< globs on operator name or module path; empty = all
-  std::vector<std::string> exclude;
   /// The program may write memory without an operator, as Python does from lists, files and shared
   /// memory: what nobody was seen to write counts as written once it is read.
   bool unseen_writes = false;
-  /// Collectives are not waited for where they are made: what they give is recorded where it is
-  /// read.
-  bool no_sync = false;
-  core::OpRanges keep_ops;  ///< at level tensor, the operators whose bytes are kept; empty = all
 };
 
 /// Progress of a Capture.

@@ -33,7 +33,7 @@ _UNITS = {"engine": ("-O2", ["capture/engine", "capture/generators", "capture/te
           "recorder": ("-O1", ["capture/settings", "torchscript", "replay"])}
 # Of the kit's libraries. Others are not made for shared ones, and some linkers look at all that is in a file of which
 # they want one function.
-_PROBE_LIBRARIES = ["librepro_check_probe_plan.a", "librepro_check_journal.a", "librepro_check_core.a"]
+_PROBE_LIBRARIES = ["librepro_check_journal.a", "librepro_check_core.a"]
 
 
 class Refused(Exception):

@@ -30,7 +30,7 @@ def on_dataloader(module):
     several = module._MultiProcessingDataLoaderIter
     within(several, "_try_get_data", lambda *_args, **_kwargs: unseen())
     _watch_loaders(module)
-    if hooks.plan.get("workers") and not hooks.plan["bare"]:
+    if hooks.plan.get("workers") and not hooks.plan.get("bare"):
         _watch_workers(several, module._utils.worker)
     else:
         _leave_workers(module._utils.worker)

@@ -265,7 +265,7 @@ class Ranks:
         same."""
         local, spec = tensor._local_tensor, tensor._spec
         if type(local).__name__ == "AsyncCollectiveTensor":
-            if hooks.plan["no_sync"]:  # it is not there yet
+            if hooks.plan.get("no_sync"):  # it is not there yet
                 return
             local = local.elem
         if self._recording.ended or not self.joins or self._recording.compiling():

@@ -120,16 +120,16 @@ class Recording:
             with open(known, encoding="utf-8") as file:
                 raise RuntimeError(file.read())
         try:
-            return kit.probe_for(torch, hooks.plan["probes"], hooks.plan["private"])
+            return kit.probe_for(torch, hooks.plan["probes"], hooks.plan["build_folder"])
         except kit.Refused as refused:
             with open(known, "w", encoding="utf-8") as file:
                 file.write(str(refused))
             raise
 
     def _begin(self, is_forked):
-        settings = {**hooks.plan, "argv": sys.argv}
+        settings = hooks.plan
         if is_forked:  # it goes on with the generators and settings of its parent
-            settings["seed"] = None
+            settings = {**settings, "seed": None}
         else:
             self._pin()
         tell_failure(self.unlocked.repro_check_begin(os.fsencode(self.directory), json.dumps(settings).encode()))
@@ -137,7 +137,7 @@ class Recording:
         guarded(seeds.know_cells)(self.probe)
 
     def _pin(self):
-        mode = hooks.plan["determinism"]
+        mode = hooks.plan.get("determinism", "off")
         if mode == "off":
             return
         self.torch.use_deterministic_algorithms(True, warn_only=mode == "warn")
@@ -151,10 +151,10 @@ class Recording:
         rank, ranks = self.ranks.rank or (None, None)
         notes = [f"{where}: {error}" for where, error in hooks.notes]
         state = {"process": self.process, "parent": os.getppid(), "started": processes.started(),
-                 "how": processes.how(self), "command": processes.command(), "failure": self.failure,
+                 "how": processes.how(self), "command": processes.command(), "failure": self.failure or "",
                  "ended": self.ended, "notes": notes, "joins": self.ranks.joins, "worker": self.worker,
                  "attempt": self.ranks.attempt, "began": self.began,
-                 "rank": rank, "ranks": ranks,
+                 "rank": rank, "ranks": ranks or 0,
                  "operators": 0 if self.failure else self.probe.repro_check_operators()}
         path = self.directory + ".json"
         with open(path + ".new", "w", encoding="utf-8") as file:
