@@ -85,8 +85,9 @@ DESCRIBE(comparators::StepInputs, NAMED("steps", step) NAMED("digests", digest))
 DESCRIBE(comparators::StepDraws,
          NAMED("steps", step) NAMED("digests", digest) MEMBER(draws) NAMED("seeds", seed))
 DESCRIBE(comparators::StepPasses, NAMED("steps", step) MEMBER(passes))
-DESCRIBE(comparators::ReplicaItem,
-         NAMED("names", name) NAMED("digests", digest).unless_empty("ops", it.op))
+DESCRIBE(
+    comparators::ReplicaItem,
+    NAMED("names", name) NAMED("digests", digest).unless_empty("ops", it.op) SOMETIMES(by_norm))
 
 void describe(JsonWriter f, const ReplicaItems& it) { describe(f, Columns{it}); }
 void describe(JsonReader f, ReplicaItems& it) { describe(f, Columns{it}); }

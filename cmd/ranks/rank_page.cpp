@@ -136,10 +136,10 @@ struct Said {
   std::string body;
 };
 
-/// Of a text behind its first line. Its commands are told by `next`.
+/// Of what follows the headline. Its commands are told by `next`.
 std::vector<Said> said_in(std::string_view text) {
   std::vector<Said> lines;
-  for (text.remove_prefix(text.find('\n') + 1); !text.empty();) {
+  while (!text.empty()) {
     const std::string_view line = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(line.size() + 1, text.size()));
     const bool is_next = line.starts_with("next: ");
@@ -177,16 +177,14 @@ std::string cards(const std::string& text, const Json& document) {
 }  // namespace
 
 std::string ranks_page(const comparators::RankReads& reads,
+                       const RanksHeadline& headline,
                        const std::string& text,
                        const Json& document) {
-  const std::string headline = text.substr(0, text.find('\n'));
-  const std::size_t colon = std::min(headline.find(':'), headline.size());
   const std::vector<RankPartings> partings = partings_of(reads);
-  HtmlPage page{headline, "", "", html_rank_scripts()};
-  const std::string rest = headline.substr(std::min(colon + 2, headline.size()));
+  HtmlPage page{headline.verdict + ": " + headline.text, "", "", html_rank_scripts()};
   page.main = fmt::format("<article class=\"{}\"><header>{}</header>\n",
                           tone(document),
-                          html_heading(html_text(headline.substr(0, colon)), rest));
+                          html_heading(html_text(headline.verdict), headline.text));
   page.main += cards(text, document);
   page.main +=
       "<section class=\"card text\"><h2>Ranks by steps</h2>\n<div id=\"map\"><p class=\"hint\">The "

@@ -102,9 +102,10 @@ std::string numbers_text(const ReplicaDifference& difference) {
 /// Empty where it is not known.
 std::string behind_text(const std::optional<comparators::BehindReduction>& behind) {
   if (!behind || behind->call.empty()) return {};
-  const std::string text = fmt::format("first after the {}: {} on rank {}",
+  const std::string text = fmt::format("first after the {}: {}{} on rank {}",
                                        behind->reduced ? "reduction" : "backward pass",
                                        behind->call,
+                                       behind->by_norm ? ", by a norm," : "",
                                        behind->rank);
   if (!behind->other) return text + " alone";
   return text + fmt::format(", {} on rank {}",
@@ -252,39 +253,42 @@ bool leads_with_proof(const RanksReport& report) {
          report.findings.front().weight == Weight::kProof;
 }
 
-std::string headline(const Json& document, const RanksReport& report) {
+RanksHeadline headline(const Json& document, const RanksReport& report) {
   const std::string status = document["verdict"]["status"];
   if (const ReplicaDifference* first = report.leading()) {
-    return fmt::format("DIVERGED: {} at step {}, {}: {}\n",
-                       who_parts(*first),
-                       first->step,
-                       comparators::replica_kind_name(first->kind),
-                       escape_name(document["cause"]["title"].get<std::string>()));
+    return {"DIVERGED",
+            fmt::format("{} at step {}, {}: {}",
+                        who_parts(*first),
+                        first->step,
+                        comparators::replica_kind_name(first->kind),
+                        escape_name(document["cause"]["title"].get<std::string>()))};
   }
   if (status == "in_sync") {
-    return fmt::format("IN SYNC: {}, {}\n",
-                       format_count(report.ranks.size(), "rank"),
-                       format_count(report.steps, "step"));
+    return {"IN SYNC",
+            fmt::format("{}, {}",
+                        format_count(report.ranks.size(), "rank"),
+                        format_count(report.steps, "step"))};
   }
-  if (status == "diverged") return say("DIVERGED: {text}\n", document["findings"].front());
+  if (status == "diverged") return {"DIVERGED", say("{text}", document["findings"].front())};
   if (status == "unusable" && leads_with_proof(report)) {
-    return fmt::format("INCOMPLETE: {}: ", incomplete_ranks(report)) +
-           say("{text}\n", document["findings"].front());
+    return {"INCOMPLETE",
+            incomplete_ranks(report) + ": " + say("{text}", document["findings"].front())};
   }
   if (status == "unusable") {
-    return fmt::format("INCOMPLETE: {}; nothing parts in the {} that the ranks have in common\n",
-                       incomplete_ranks(report),
-                       format_count(report.steps, "step"));
+    return {"INCOMPLETE",
+            fmt::format("{}; nothing parts in the {} that the ranks have in common",
+                        incomplete_ranks(report),
+                        format_count(report.steps, "step"))};
   }
   if (report.absent.empty() && report.knows_no_replica()) {
-    return "NOT COMPARABLE: nothing says which parameters are replicas\n";
+    return {"NOT COMPARABLE", "nothing says which parameters are replicas"};
   }
-  if (report.why_not) return say("NOT COMPARABLE: {text}\n", document["why_not"]);
-  return report.absent.empty()
-             ? "NOT COMPARABLE: no step of an optimizer was recorded on two ranks\n"
-             : fmt::format("NOT COMPARABLE: {} of {} are absent\n",
-                           report.absent.size(),
-                           format_count(report.expected, "rank"));
+  if (report.why_not) return {"NOT COMPARABLE", say("{text}", document["why_not"])};
+  return {"NOT COMPARABLE",
+          report.absent.empty() ? "no step of an optimizer was recorded on two ranks"
+                                : fmt::format("{} of {} are absent",
+                                              report.absent.size(),
+                                              format_count(report.expected, "rank"))};
 }
 
 std::string tallies(const RanksReport& report) {
@@ -325,7 +329,8 @@ std::string next_lines(const RanksReport& report) {
                             location(first->rank));
 }
 
-std::string text_of(Json document, const RanksReport& report) {
+/// What follows the headline.
+std::string body_of(Json document, const RanksReport& report) {
   // Members for the text alone.
   document["tallies"] = tallies(report);
   const Json& ranks = document["ranks"];
@@ -360,7 +365,7 @@ std::string text_of(Json document, const RanksReport& report) {
     const Json& fix = finding["fix"];
     if (std::ranges::count(document["fixes"], fix) == 0) document["fixes"].push_back(fix);
   }
-  return headline(document, report) + say_lines(kLines, document, 2) + next_lines(report);
+  return say_lines(kLines, document, 2) + next_lines(report);
 }
 
 constexpr std::array<std::string_view, 4> kRankFormats{"text", "json", "jsonl", "html"};
@@ -384,11 +389,13 @@ core::ExitCode emit_ranks(const comparators::RankReads& reads,
     } else if (format == "json") {
       sink(to_document(document, options.pretty_json));
     } else if (format == "html") {
-      sink(ranks_page(reads, text_of(document, report), document));
-    } else if (options.verbosity < 0) {
-      sink(headline(document, report));
+      sink(ranks_page(reads, headline(document, report), body_of(document, report), document));
     } else {
-      sink(wrapped(text_of(document, report), options.columns));
+      std::string text = headline(document, report).line();
+      if (options.verbosity >= 0) {
+        text = wrapped(text + body_of(document, report), options.columns);
+      }
+      sink(text);
     }
   };
   flags.emit(flags.style(globals, "text"), produce);

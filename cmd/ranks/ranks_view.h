@@ -23,11 +23,20 @@ core::ExitCode emit_ranks(const comparators::RankReads& reads,
 /// To be called before a dump is read. @throws core::Error{kUsage}
 void require_rank_formats(const ReportFlags& report);
 
+/// The first line of a text report.
+struct RanksHeadline {
+  std::string verdict;  ///< `IN SYNC`
+  std::string text;     ///< `2 ranks, 3 steps`
+
+  [[nodiscard]] std::string line() const { return verdict + ": " + text + "\n"; }
+};
+
 /// The page about ranks that were held against each other: what the text report says, and a map of
 /// ranks by steps, in the colour of the kind that parts first.
-/// @param text      of the text report, the verdict as its first line
+/// @param text      of the text report, behind its headline
 /// @param document  its JSON
 std::string ranks_page(const comparators::RankReads& reads,
+                       const RanksHeadline& headline,
                        const std::string& text,
                        const Json& document);
 

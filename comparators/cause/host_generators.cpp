@@ -159,7 +159,7 @@ std::optional<Cause> HostGenerators::apart(const std::string& name, std::size_t 
       text = found_in((*readings)[at].moved, name);
     }
     if (text.empty()) return Phrases{};
-    const bool are_two = text.find(" and ") != std::string::npos;
+    const bool are_two = text.find(core::kBothLines) != std::string::npos;
     return Phrases{Phrase("moved-at", {{"are_two", are_two}, {"places", core::printable(text)}})};
   };
   const std::string by = seeded_by(baseline, generator);

@@ -263,8 +263,4 @@ std::string describe_policy(const configs::CompareSpec& spec) {
   return text;
 }
 
-std::optional<PolicyKind> described_policy(std::string_view text) {
-  return core::parse_name<PolicyKind>(text.substr(0, text.find_first_of(", ")));
-}
-
 }  // namespace repro_check::comparators

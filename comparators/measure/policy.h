@@ -86,7 +86,5 @@ bool specials_fail(const configs::PolicySpec& policy, const TensorMetrics& metri
 std::string describe_policy(const configs::PolicySpec& policy);
 /// The same, or `2 rules, else an error`.
 std::string describe_policy(const configs::CompareSpec& spec);
-/// The policy that such a text is about; empty where rules choose.
-std::optional<configs::PolicyKind> described_policy(std::string_view text);
 
 }  // namespace repro_check::comparators

@@ -33,10 +33,10 @@ struct Shared {
 using SharedByName = std::map<std::string_view, Shared>;
 
 void add(const ReplicaItems& items, SharedByName& known) {
-  for (const auto& [name, digest, op] : items) {
-    Shared& one = known.try_emplace(name, Shared{digest}).first->second;
+  for (const ReplicaItem& item : items) {
+    Shared& one = known.try_emplace(item.name, Shared{item.digest}).first->second;
     ++one.ranks;
-    one.equal = one.equal && one.digest == digest;
+    one.equal = one.equal && one.digest == item.digest;
   }
 }
 

@@ -30,6 +30,7 @@ struct ReplicaItem {
   std::string name;
   core::Digest digest;
   std::uint64_t op = 0;  ///< of its record, where a root is of several
+  bool by_norm = false;  ///< it changes a gradient by a factor that is made of a norm
 };
 /// By name; of activations in their order.
 using ReplicaItems = std::vector<ReplicaItem>;

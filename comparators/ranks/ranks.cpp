@@ -288,8 +288,6 @@ class ReplicaComparison {
     }
     BehindReduction& behind =
         difference.behind_reduction.emplace(first_behind(here, *mine, there, *reduction_on(there)));
-    behind.by_norm = behind.call.find(kMadeOfNorm) != std::string::npos ||
-                     (behind.other && behind.other->call.find(kMadeOfNorm) != std::string::npos);
     behind.reduced = gives_alike(mine->front().name.substr(0, mine->front().name.find(' ')));
   }
 
@@ -322,7 +320,7 @@ class ReplicaComparison {
   }
 
   static bool is_same(const ReplicaItem& one, const ReplicaItem& other) {
-    return one.name == other.name && one.digest == other.digest;
+    return one.name == other.name && one.by_norm == other.by_norm && one.digest == other.digest;
   }
 
   static BehindReduction first_behind(const Held& one,
@@ -336,7 +334,7 @@ class ReplicaComparison {
              }) != in.end();
     };
     const auto on = [](const ReplicaItem& item, const Held& where) {
-      return BehindReduction{item.name, where.rank->number(), item.op, {}};
+      return BehindReduction{item.name, where.rank->number(), item.op, {}, item.by_norm};
     };
     const bool is_mine = mine != on_one.end() && !comes(*mine, theirs, on_other);
     const bool is_theirs = theirs != on_other.end() && !comes(*theirs, mine, on_one);
@@ -345,6 +343,7 @@ class ReplicaComparison {
     if (mine == on_one.end() || theirs == on_other.end()) return {};
     BehindReduction both = on(*mine, one);
     both.other = {theirs->name, other.rank->number()};
+    both.by_norm = both.by_norm || theirs->by_norm;
     return both;
   }
 

@@ -122,7 +122,7 @@ ReplicaItems reduction_of(const core::DumpSource& dump,
     if (record.step != step.step) continue;
     Change& change = behind.emplace_back(change_of(record, elements));
     if (gives_alike(record.op->name) && holds(record, elements)) return made_of(behind);
-    if (!change.computes && scales_by_norm(dump, record)) change.item.name += kMadeOfNorm;
+    change.item.by_norm = !change.computes && scales_by_norm(dump, record);
     ahead.insert(change.of.begin(), change.of.end());
   }
   while (!behind.empty() && !behind.back().computes) behind.pop_back();

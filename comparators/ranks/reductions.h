@@ -10,9 +10,6 @@
 
 namespace repro_check::comparators {
 
-/// In the name of what changes a gradient by a factor that is made of a norm.
-inline constexpr std::string_view kMadeOfNorm = ", by a norm";
-
 /// The collective that gave all ranks the gradient which an optimizer read, or the operator of the
 /// backward pass where there is none, and what was done to it behind that: names and lines, each
 /// with a digest of what it gave, in their order. Empty where neither made it, or what it gave was

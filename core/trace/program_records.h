@@ -140,6 +140,8 @@ inline constexpr char kHoldersMark = '|';
 /// (`end.generator.random`).
 inline constexpr std::string_view kGeneratorPrefix = "generator.";
 inline constexpr std::string_view kMovedPrefix = "moved.";
+/// Between the two lines: `train.py:16 and train.py:18`.
+inline constexpr std::string_view kBothLines = " and ";
 inline constexpr std::string_view kStateAtEnd = "end.";
 
 // Facts of the environment, by the function that the program called: what no seed pins, what would

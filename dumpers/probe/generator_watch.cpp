@@ -22,7 +22,7 @@ std::string between(const PythonChain* before, const PythonChain* after) {
   const std::string from = text_of(before);
   const std::string to = text_of(after);
   if (from.empty() || from == to) return to;
-  return to.empty() ? from : from + " and " + to;
+  return to.empty() ? from : from + std::string(core::kBothLines) + to;
 }
 
 }  // namespace

@@ -19,7 +19,6 @@
 #include "cmd/words/finding_words.h"
 #include "cmd/words/report_words.h"
 #include "comparators/compare.h"
-#include "comparators/measure/policy.h"
 #include "core/error.h"
 #include "core/text/text.h"
 #include "core/trace/given_seed.h"
@@ -198,6 +197,10 @@ void describe(auto f, Of<decltype(f), core::Dtype>& dtype) {
   }
 }
 
+void describe(auto f, Of<decltype(f), configs::PolicyKind>& kind) {
+  f.word(kind, configs::PolicyKind::kIgnore, core::name_of<configs::PolicyKind>);
+}
+
 void describe(auto f, Of<decltype(f), comparators::UlpHistogram>& histogram) {
   for (std::size_t i = 0; i < histogram.size(); ++i) {
     f(word_at(comparators::kUlpBuckets, i), histogram.at(i));
@@ -260,9 +263,8 @@ void describe(auto f, Of<decltype(f), TensorComparison>& it) {
   const auto digest = f.at("digest");
   describe_digest(digest, "baseline", b);
   describe_digest(digest, "candidate", c);
-  f MEMBER(outcome) TEXT(note) TEXT(policy) MEMBER(rule) MEMBER(slice) MEMBER(noise) MEMBER(fp64)
-      MEMBER(metrics) MEMBER(samples);
-  if constexpr (f.kReads) it.policy_kind = comparators::described_policy(it.policy);
+  f MEMBER(outcome) TEXT(note) TEXT(policy) SOMETIMES(policy_kind) MEMBER(rule) MEMBER(slice)
+      MEMBER(noise) MEMBER(fp64) MEMBER(metrics) MEMBER(samples);
 }
 
 void describe(auto f, Of<decltype(f), comparators::Cause>& it) {
@@ -641,7 +643,8 @@ void describe_verdict(auto f, Of<decltype(f), Report>& it) {
   f MEMBER(status) MEMBER(kind);
   f.derived("exit_code", [&] { return Json(static_cast<int>(exit_code_of(it))); });
   f.derived("headline", [&] { return json_text(verdict_line(it).raw()); });
-  f MEMBER(reasons) MEMBER(also) TEXT(mend) TEXT(policy) MEMBER(from_accepted);
+  f MEMBER(reasons) MEMBER(also) TEXT(mend) TEXT(policy) SOMETIMES(policy_kind)
+      MEMBER(from_accepted);
 }
 
 void describe_differences(JsonWriter f, const Report& report) {
@@ -903,9 +906,6 @@ void describe_report(auto f,
     f.derived("non_finite", [&] { return json_of(non_finite_of(it)); });
   }
   f.at("timing") NAMED("compare_seconds", seconds);
-  if constexpr (f.kReads) {
-    it.policy_kind = comparators::described_policy(it.policy);
-  }
 }
 
 std::string line(const Json& json) { return to_document(json, false); }

@@ -334,17 +334,17 @@ std::string counts_text(const Report& report) {
       first == Relation::kOrigin || (first == Relation::kMismatch && !is_replaced && !has_producer);
   const bool is_propagated =
       first == Relation::kPropagated || (first == Relation::kMismatch && has_producer);
-  const auto text = [&](std::uint64_t count, bool is_of_first, std::string what) {
+  const auto text = [&](std::uint64_t count, bool is_of_first, const char* what, const char* s) {
     const std::uint64_t more = count - (first_counts && is_of_first && count > 0 ? 1 : 0);
-    if (more > 1 && what == "more origin") what += "s";
-    return more == 0 ? "" : format_count(more) + " " + what;
+    return more == 0 ? "" : fmt::format("{} {}{}", format_count(more), what, more > 1 ? s : "");
   };
-  return joined(
-      {text(c.origins, is_origin, "more origin"),
-       text(c.propagated, is_propagated, "propagated"),
-       text(
-           c.missing_in_baseline + c.missing_in_candidate, first == Relation::kMissing, "missing")},
-      ", ");
+  return joined({text(c.origins, is_origin, "more origin", "s"),
+                 text(c.propagated, is_propagated, "propagated", ""),
+                 text(c.missing_in_baseline + c.missing_in_candidate,
+                      first == Relation::kMissing,
+                      "missing",
+                      "")},
+                ", ");
 }
 
 // `430 of 449 operators differ: 1 more origin, 429 propagated`.

@@ -83,7 +83,7 @@ class Chain {
                     tensor(core::TensorRole::kInput, 0, 99, "grad.equal")};
     std::vector<std::string> names;
     for (const auto& item : reduction_of(MemorySource(fixture_), step, {"small", "weight"})) {
-      names.push_back(item.name);
+      names.push_back(item.name + (item.by_norm ? ", by a norm" : ""));
     }
     return names;
   }
