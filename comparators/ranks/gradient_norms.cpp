@@ -43,8 +43,8 @@ void add(const NormPart& from, std::vector<NormPart>& parts) {
 /// `local.weight@0:1/2|dp`
 NormPart part_of_norm(std::string_view name, double norm) {
   name.remove_prefix(core::kLocalNormPrefix.size());
-  const std::size_t mark = std::min(name.rfind(core::kShardMark), name.size());
-  return {std::string(name.substr(mark)), digest_of_name(name.substr(0, mark)), norm * norm};
+  const std::string_view whole = core::placed_name(name).whole;
+  return {std::string(name.substr(whole.size())), digest_of_name(whole), norm * norm};
 }
 
 /// A place without which part it is, and which of how many.
@@ -57,9 +57,9 @@ struct Coordinates {
 /// Of `@0:1/2,1:0/4|dp,tp`. Empty of what is no part, as a sum that is still to be made.
 std::optional<Coordinates> coordinates_of(std::string_view place) {
   Coordinates found;
-  const std::size_t end = std::min(place.find(core::kAxesMark), place.size());
-  found.axes = place.substr(end);
-  std::string_view left = place.substr(0, end);
+  const core::PlacedName placed = core::placed_name(place);
+  found.axes = placed.ranks;
+  std::string_view left = placed.part;
   while (!left.empty()) {
     left.remove_prefix(1);
     const std::string_view part = left.substr(0, left.find(','));

@@ -98,7 +98,7 @@ void for_each_below(const core::OpRecord& record,
 
 /// Without its part: `a.weight` of `a.weight@0:1/2`, and of `a.weight.exp_avg@0:1/2` of its state.
 std::string_view whole_of(std::string_view item, bool is_state) {
-  const std::string_view whole = item.substr(0, item.rfind(core::kShardMark));
+  const std::string_view whole = core::placed_name(item).whole;
   return is_state ? whole.substr(0, whole.rfind('.')) : whole;
 }
 
@@ -207,16 +207,13 @@ class CrossingReader {
     if (std::exchange(step_, record.step) != record.step) seen_.clear();
     std::vector<Crossing> crossings;
     for (ReplicaItem& item : items_below(record, "", unread)) {
-      const std::string_view slot = item.name;
-      const std::size_t holders = slot.rfind(core::kHoldersMark);
-      const std::string_view placed = slot.substr(0, holders);
-      const std::size_t place = std::min(placed.find(core::kShardMark), placed.size());
-      const bool shared = slot.find(',', std::min(holders, slot.size())) != std::string_view::npos;
-      const std::string_view same = shared ? slot.substr(holders) : std::string_view();
-      std::string part(shared ? same : placed.substr(place));
+      const core::PlacedName placed = core::placed_name(item.name);
+      const bool shared = placed.ranks.find(',') != std::string_view::npos;
+      const std::string_view same = shared ? placed.ranks : std::string_view();
+      std::string part(shared ? same : placed.part);
       // What one rank looks at alone, for its log, is at a line of its own.
       if (shared) part += fmt::format(" ({})", core::line_text(record.site.get()));
-      std::string name = name_of(record, placed.substr(0, place));
+      std::string name = name_of(record, placed.whole);
       const std::size_t times = ++seen_[{part, name}];
       if (times > 1) name += fmt::format(" #{}", times);
       crossings.push_back(

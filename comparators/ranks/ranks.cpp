@@ -439,8 +439,7 @@ class ReplicaComparison {
       if (found == reads_.items.end()) return;  // equal in one part of the ranks, and in another
       for (const ReplicaItem& item : found->second) {
         if (item.name.starts_with(core::kLocalNormPrefix)) {
-          const std::string_view name = item.name;
-          clipped[name.substr(0, name.find(core::kShardMark))].insert(root);
+          clipped[core::placed_name(item.name).whole].insert(root);
         }
         by_name[item.name].insert(item.digest);
         ++having[item.name];
@@ -774,10 +773,8 @@ class ReplicaComparison {
     for (const RankRead* rank : read_) {
       for (const ReplicaItems* items : {&rank->roots.gradients, &rank->roots.parts}) {
         for (const ReplicaItem& item : *items) {
-          std::string_view part = part_of(item.name);
-          const std::string_view whole(item.name.data(), item.name.size() - part.size());
           // Other ranks that hold the same part are replicas of these.
-          part = part.substr(0, part.find(core::kHoldersMark));
+          const auto [whole, part, others] = core::placed_name(item.name);
           if (part.size() <= 1) continue;  // no more than the mark
           Copies& copies = held[{whole, item.digest}];
           copies.parts.insert(part);

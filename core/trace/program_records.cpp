@@ -48,6 +48,13 @@ std::string with_root(std::string text, const RootNames& names) {
   return text;
 }
 
+PlacedName placed_name(std::string_view name) noexcept {
+  const std::size_t ranks = std::min(name.rfind(kHoldersMark), name.size());
+  const std::string_view placed = name.substr(0, ranks);
+  const std::size_t part = std::min(placed.rfind(kShardMark), placed.size());
+  return {placed.substr(0, part), placed.substr(part), name.substr(ranks)};
+}
+
 double sketch_distance(std::span<const double> baseline, std::span<const double> candidate) {
   double squares = 0;
   for (std::size_t i = 0; i < baseline.size(); ++i) {

@@ -169,6 +169,14 @@ inline constexpr std::string_view kNoSync = "distributed.no_sync";
 /// What worker processes of data loaders do was recorded.
 inline constexpr std::string_view kWorkers = "data.workers";
 
+/// The name of what a rank holds, of a tensor, or of what crosses: `weight@1:0/2|0,1`.
+struct PlacedName {
+  std::string_view whole;  ///< `weight`
+  std::string_view part;   ///< `@1:0/2`; empty where it is no part
+  std::string_view ranks;  ///< `|0,1`, or axes; empty where they are not told
+};
+PlacedName placed_name(std::string_view name) noexcept;
+
 /// Behind the class, before the lane, in the name of a root module that the main thread does not
 /// call: `Linear@main:0`.
 inline constexpr char kLaneMark = '@';
