@@ -23,6 +23,7 @@
 #include "cmd/options/command.h"
 #include "cmd/options/command_line.h"
 #include "cmd/render/text.h"
+#include "cmd/terminal/builtin_texts.h"
 #include "cmd/terminal/output.h"
 #include "core/error.h"
 #include "core/tensor/dtype.h"
@@ -300,104 +301,6 @@ constexpr std::string_view kCppHeaders =
     "c10/core/InferenceMode.h cmath cstdint cstdio cstdlib cstring fstream iterator map string "
     "vector ";
 
-constexpr std::string_view kCppHelpers = R"(
-// An argument before the schema has said what it is a list of.
-struct Given {
-  explicit Given(c10::IValue v) : value(std::move(v)) {}
-  static Given list(std::vector<Given> items) {
-    Given given{c10::IValue()};
-    given.is_list = true;
-    given.items = std::move(items);
-    return given;
-  }
-  c10::IValue as(const c10::TypePtr& type) const {
-    if (auto optional = type->cast<c10::OptionalType>()) {
-      return value.isNone() && !is_list ? value : as(optional->getElementType());
-    }
-    if (!is_list) return value;
-    const auto element = type->expect<c10::ListType>()->getElementType();
-    c10::impl::GenericList out(element);
-    for (const Given& item : items) out.push_back(item.as(element));
-    return out;
-  }
-  c10::IValue value;
-  bool is_list = false;
-  std::vector<Given> items;
-};
-
-// The elements of a .npy file, version 1, in one dimension.
-static at::Tensor load(const std::string& name, c10::ScalarType type) {
-  std::ifstream in(kData + name, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
-  TORCH_CHECK(text.size() >= 10, kData + name, ": no .npy file");
-  const size_t begin = 10 + static_cast<unsigned char>(text[8]) +
-                       256 * static_cast<size_t>(static_cast<unsigned char>(text[9]));
-  const auto count = static_cast<int64_t>((text.size() - begin) / c10::elementSize(type));
-  at::Tensor tensor = at::empty({count}, at::TensorOptions().dtype(type));
-  if (count > 0) std::memcpy(tensor.data_ptr(), text.data() + begin, tensor.nbytes());
-  return tensor;
-}
-)";
-
-constexpr std::string_view kCppMain = R"(
-static void flatten(const c10::IValue& value, std::vector<at::Tensor>& into) {
-  if (value.isTensor()) into.push_back(value.toTensor());
-  if (value.isList()) {
-    for (const c10::IValue& item : value.toListRef()) flatten(item, into);
-  }
-}
-
-static bool same_bits(const at::Tensor& left, const at::Tensor& right) {
-  const at::Tensor a = left.detach().to(at::kCPU).contiguous();
-  return a.nbytes() == right.nbytes() &&
-         (a.nbytes() == 0 || std::memcmp(a.data_ptr(), right.data_ptr(), a.nbytes()) == 0);
-}
-
-static std::map<std::string, at::Tensor> call_once(const c10::OperatorHandle& op) {
-  std::map<std::string, at::Tensor> tensors = make_tensors();
-  const std::map<std::string, Given> arguments = make_arguments(tensors);
-  std::vector<c10::IValue> stack;
-  for (const c10::Argument& argument : op.schema().arguments()) {
-    const auto found = arguments.find(argument.name());
-    stack.push_back(found == arguments.end() ? *argument.default_value()
-                                             : found->second.as(argument.type()));
-  }
-  seed();
-  op.callBoxed(&stack);
-  std::vector<at::Tensor> results;
-  for (const c10::IValue& value : stack) flatten(value, results);
-  for (size_t i = 0; i < results.size() && i < kResultSlots.size(); ++i) {
-    tensors[kResultSlots[i]] = results[i];
-  }
-  return tensors;
-}
-
-int main(int argc, char** argv) {
-  const int calls = argc > 1 ? std::atoi(argv[1]) : 20;
-  c10::InferenceMode no_gradients;
-  settings();
-  const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(kOperator, kOverload);
-  int wrong = 0;
-  for (int call = 0; call < calls; ++call) {
-    const auto tensors = call_once(op);
-    for (const auto& [slot, file] : kExpected) {
-      const at::Tensor recorded = load(file.first, file.second);
-      const at::Tensor& got = tensors.at(slot);
-      if (same_bits(got, recorded)) continue;
-      ++wrong;
-      const auto type = got.is_complex() ? at::kComplexDouble : at::kDouble;
-      const at::Tensor gap = (got.cpu().to(type).reshape({-1}) - recorded.to(type)).abs();
-      std::printf("call %d output %s: not as recorded, max difference %.9g\n",
-                  call,
-                  slot.c_str(),
-                  gap.max().item<double>());
-    }
-  }
-  std::printf("%d calls; outputs that are not as recorded: %d\n", calls, wrong);
-  return wrong == 0 ? 0 : 1;
-}
-)";
-
 std::string cpp_header(const Reproducer& reproducer) {
   std::string text =
       fmt::format("// {}, by itself.\n", core::printable(reproducer.op.op->full_name()));
@@ -470,77 +373,6 @@ std::string python_environment(const core::RunManifest& manifest) {
   return text;
 }
 
-constexpr std::string_view kPythonLoad = R"(
-DATA = pathlib.Path(__file__).resolve().parent / DATA_NAME
-
-
-def load(name, dtype):
-    """The elements of a file, in one dimension; dtypes that NumPy lacks are stored as bytes."""
-    raw = numpy.load(DATA / name).reshape(-1).view(numpy.uint8)
-    return torch.from_numpy(raw.copy()).view(dtype)
-
-)";
-
-constexpr std::string_view kPythonMain = R"(
-
-def flatten(result):
-    if isinstance(result, (list, tuple)):
-        return [tensor for item in result for tensor in flatten(item)]
-    return [result] if result is None or isinstance(result, torch.Tensor) else []
-
-
-def call():
-    tensors = make_tensors()
-    positional, named = make_arguments(tensors)
-    seed()
-    result = OPERATOR(*positional, **named)
-    outputs = dict(zip(RESULT_SLOTS, flatten(result)))
-    return {slot: outputs.get(slot, tensors.get(slot)) for slot in EXPECTED}
-
-
-def bits(tensor):
-    return tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
-
-
-def wide(tensor):
-    kind = torch.complex128 if tensor.is_complex() else torch.float64
-    return tensor.detach().cpu().to(kind).reshape(-1)
-
-
-def main():
-    calls = int(sys.argv[1]) if len(sys.argv) > 1 else 20
-    seen = {}
-    good = True
-    for number in range(calls):
-        outputs = call()
-        digest = hashlib.sha256(b"".join(bits(t) for t in outputs.values() if t is not None))
-        seen[digest.hexdigest()] = seen.get(digest.hexdigest(), 0) + 1
-        if seen[digest.hexdigest()] > 1:
-            continue
-        for slot, expected in EXPECTED.items():  # a slot without a file was not stored
-            if expected is None:
-                continue
-            if outputs[slot] is None:
-                print(f"call {number} output {slot}: there is none")
-                good = False
-                continue
-            recorded = load(*expected)
-            same = bits(outputs[slot]) == bits(recorded)
-            good = good and same
-            gap = (wide(outputs[slot]) - wide(recorded)).abs()
-            worst = gap.max().item() if gap.numel() else 0.0
-            print(f"call {number} output {slot}: "
-                  + ("as recorded" if same else f"not as recorded, max difference {worst:.9g}"))
-    print(f"{len(seen)} distinct results in {calls} calls")
-    for digest, count in seen.items():
-        print(f"  {digest[:16]} {count} calls")
-    return 0 if good and len(seen) == 1 else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
-)";
-
 /// `self` goes by position, since a method's own first argument has that name; the others by name.
 std::string python_arguments(const Reproducer& reproducer) {
   std::string positional;
@@ -566,7 +398,7 @@ std::string cpp_reproducer(const Reproducer& reproducer) {
   text += "\nstatic const std::string kData = " + string_literal(reproducer.data + "/") +
           ";\nstatic const char* const kOperator = " + string_literal(op.name) +
           ";\nstatic const char* const kOverload = " + string_literal(op.overload) + ";\n";
-  text += kCppHelpers;
+  text += builtin_text("extract/helpers.cpp");
   text +=
       "\nstatic std::map<std::string, at::Tensor> make_tensors() {\n"
       "  std::map<std::string, at::Tensor> tensors;\n  at::Tensor storage;\n" +
@@ -583,7 +415,7 @@ std::string cpp_reproducer(const Reproducer& reproducer) {
       "static const std::map<std::string, std::pair<std::string, c10::ScalarType>> "
       "kExpected{\n" +
       expected_statements(reproducer, Language::kCpp) + "};\n";
-  return text + std::string(kCppMain);
+  return text + std::string(builtin_text("extract/main.cpp"));
 }
 
 /// Needs torch and numpy alone; exits 0 when every call gives the recorded result, else 1.
@@ -612,14 +444,14 @@ std::string python_reproducer(const Reproducer& reproducer) {
                       string_literal(name),
                       string_literal(op.overload.empty() ? "default" : op.overload));
   text += "DATA_NAME = " + string_literal(reproducer.data) + "\n";
-  text += kPythonLoad;
+  text += builtin_text("extract/load.py");
   text += "\ndef make_tensors():\n    tensors = {}\n" +
           tensor_statements(reproducer, Language::kPython) +
           "    return tensors\n\n\ndef make_arguments(tensors):\n" + python_arguments(reproducer) +
           "\n\ndef seed():\n" + (seeds.empty() ? "    pass  # nothing was drawn\n" : seeds) +
           "\n\nRESULT_SLOTS = [" + slot_literals(reproducer) + "]\nEXPECTED = {\n" +
           expected_statements(reproducer, Language::kPython) + "}\n";
-  return text + std::string(kPythonMain);
+  return text + std::string(builtin_text("extract/main.py"));
 }
 
 void collect_slots(const core::Value& value,

@@ -6,6 +6,7 @@
 
 #include "cmd/manual/manual.h"
 #include "cmd/options/command.h"
+#include "cmd/terminal/builtin_texts.h"
 #include "cmd/terminal/output.h"
 
 namespace repro_check::cmd {
@@ -14,98 +15,6 @@ namespace {
 constexpr const char* kHead =
     "# SPDX-License-Identifier: Apache-2.0\n"
     "# Written by `repro-check completion`; asks the tool what may come next.\n";
-
-constexpr const char* kBash =
-    R"(# A program behind --, as if it were typed alone. $1: where it stands
-_repro_check_program() {
-  local offset=$1 cur=${COMP_WORDS[COMP_CWORD]} helper completer
-  for helper in _comp_command_offset _command_offset; do
-    if declare -F "$helper" >/dev/null; then "$helper" "$offset"; return; fi
-  done
-  compopt -o filenames 2>/dev/null
-  if ((COMP_CWORD == offset)); then
-    mapfile -t COMPREPLY < <(compgen -c -- "$cur"; compgen -f -- "$cur")
-    return
-  fi
-  completer=$(complete -p -- "${COMP_WORDS[offset]##*/}" 2>/dev/null)
-  if [[ $completer =~ ' -F '([^ ]+) ]]; then
-    local before="${COMP_WORDS[*]:0:offset} "
-    COMP_LINE=${COMP_LINE:${#before}}
-    ((COMP_POINT -= ${#before}))
-    COMP_WORDS=("${COMP_WORDS[@]:offset}")
-    ((COMP_CWORD -= offset))
-    "${BASH_REMATCH[1]}" "${COMP_WORDS[0]}" "$cur" "${COMP_WORDS[COMP_CWORD - 1]}"
-  else
-    mapfile -t COMPREPLY < <(compgen -f -- "$cur")
-  fi
-}
-_repro_check() {
-  local cur=${COMP_WORDS[COMP_CWORD]} word rest
-  COMPREPLY=()
-  if [[ $cur == '=' ]]; then cur=''; fi
-  while IFS=$'\t' read -r word rest; do
-    case $word in
-      :program) _repro_check_program $((rest + 1)) ;;
-      :files)
-        compopt -o filenames 2>/dev/null
-        mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;
-      :directories)
-        compopt -o filenames 2>/dev/null
-        # A packed dump is a file.
-        mapfile -t COMPREPLY < <(compgen -d -- "$cur"; compgen -f -X '!*.tar*' -- "$cur") ;;
-      *=)
-        compopt -o nospace 2>/dev/null
-        COMPREPLY+=("$word") ;;
-      *) COMPREPLY+=("$word") ;;
-    esac
-  done < <("${COMP_WORDS[0]}" completion bash -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
-}
-complete -F _repro_check repro-check
-)";
-
-constexpr const char* kZsh = R"(_repro_check() {
-  local -a closed open
-  local line word
-  for line in "${(@f)$("${words[1]}" completion zsh -- "${(@)words[2,CURRENT]}" 2>/dev/null)}"; do
-    word=${line%%$'\t'*}
-    case $word in
-      :program)
-        shift $((${line#*$'\t'} + 1)) words
-        ((CURRENT -= ${line#*$'\t'} + 1))
-        _normal
-        return ;;
-      :files|:directories) compset -P '*='; _files ;;
-      *=) open+=("$word") ;;
-      ?*) closed+=("$word:${line#*$'\t'}") ;;
-    esac
-  done
-  if (( $#open )); then compadd -S '' -a open; fi
-  if (( $#closed )); then _describe command closed; fi
-}
-if [ "$funcstack[1]" = _repro-check ]; then
-  _repro_check "$@"
-else
-  compdef _repro_check repro-check
-fi
-)";
-
-constexpr const char* kFish = R"(function __repro_check_next
-  set -l words (commandline -opc) (commandline -ct)
-  for line in ($words[1] completion fish -- $words[2..-1] 2>/dev/null)
-    switch $line
-      case ':program*'
-        set -l first (math (string split \t -- $line)[2] + 2)
-        set -l program (string escape -- $words[$first..-2]) (commandline -ct)
-        complete -C (string join ' ' -- $program)
-      case ':files' ':directories'
-        __fish_complete_path (commandline -ct | string replace -r '^.*=' '')
-      case '*'
-        echo $line
-    end
-  end
-end
-complete -c repro-check -f -a '(__repro_check_next)'
-)";
 
 /// `--policy` `=` `u`, as bash has it, is one word.
 std::vector<std::string> joined_at_equals(const std::vector<std::string>& words) {
@@ -181,7 +90,7 @@ class Candidates {
 
 std::string completion_script(const std::string& shell) {
   const std::string first = shell == "zsh" ? "#compdef repro-check\n" : "";
-  return first + kHead + (shell == "bash" ? kBash : shell == "zsh" ? kZsh : kFish);
+  return first + kHead + std::string(builtin_text("manual/completion." + shell));
 }
 
 class CompletionCommand final : public Command {
