@@ -15,6 +15,7 @@
 #include "cmd/recording/recorder_process.h"
 #include "cmd/render/json_form.h"
 #include "cmd/render/text.h"
+#include "configs/spec/run_config.h"
 #include "core/error.h"
 #include "core/text/text.h"
 
@@ -242,7 +243,7 @@ StartingConfig starting_config(const std::string& model_path,
   document["inputs"] = std::move(inputs);
   document["seed"] = 0;
   // Nothing that a preset decides: what stands in a configuration wins over the preset it names.
-  document["dump"] = {{"directory", "repro-check-out"}};
+  document["dump"] = {{"directory", configs::kDefaultFolder}};
   document["report"] = {{"format", {"text", "json"}}};
   result.text = with_short_arrays(json_piece(document, true)) + "\n";
   return result;

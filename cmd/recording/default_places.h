@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "cmd/recording/output_lock.h"
+#include "configs/spec/run_config.h"
 
 namespace repro_check::cmd {
 
-/// Where recordings go whose place nobody names.
-inline constexpr const char* kDefaultFolder = "repro-check-out";
+using configs::kDefaultFolder;
 
 /// `train-3fa2` of `python train.py`: the name of the script or module, and four digits of the
 /// digest of where that is, so that two programs do not share a folder.

@@ -27,6 +27,7 @@
 #include "cmd/options/config_options.h"
 #include "cmd/recording/kit.h"
 #include "cmd/recording/recorder_process.h"
+#include "cmd/recording/space.h"
 #include "cmd/render/text.h"
 #include "cmd/terminal/logging.h"
 #include "cmd/terminal/output.h"
@@ -65,14 +66,11 @@ core::Error io_error(const fs::path& file, const std::error_code& error) {
 /// A build may be adding to it and taking away.
 Built look_into(const fs::path& folder) {
   const std::string name = folder.filename().string();
-  Built built{name.substr(0, name.find(kAbi)), folder, {}, 0};
+  Built built{name.substr(0, name.find(kAbi)), folder, {}, dump_size(folder).value_or(0)};
   std::error_code error;
-  for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error)) {
-    std::error_code gone;
-    const std::uintmax_t bytes = entry->is_regular_file(gone) ? entry->file_size(gone) : 0;
-    if (!gone) built.bytes += bytes;
-    const std::string file = entry.depth() == 0 ? entry->path().filename().string() : "";
+    const std::string file = entry->path().filename().string();
     std::string product = file == "probe.so" ? "probe" : "";
     if (file.starts_with("repro-check-recorder-")) product = "recorder";
     // Of one release in several environments there are several recorders.

@@ -109,8 +109,11 @@ using CallSpec = std::vector<InputSpec>;
 
 inline constexpr std::uint64_t kLeastDumpMemory = std::uint64_t{8} << 20U;
 
+/// Where recordings go whose place nobody names.
+inline constexpr const char* kDefaultFolder = "repro-check-out";
+
 struct DumpSpec : core::RecordedPart {
-  std::filesystem::path directory = "repro-check-out";  ///< absolute once parsed
+  std::filesystem::path directory = kDefaultFolder;  ///< absolute once parsed
   BrowseMode browse = BrowseMode::kAuto;
   std::uint64_t memory = std::uint64_t{256} << 20U;  ///< bytes between the model and the disk
   std::optional<std::uint64_t> max_bytes;            ///< tensors beyond are not stored
