@@ -9,7 +9,6 @@
 #include <functional>
 #include <iterator>
 #include <optional>
-#include <string_view>
 #include <system_error>
 #include <utility>
 

@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
-#include <utility>
 
 #include "core/digest/digest.h"
 #include "core/system/file_descriptor.h"

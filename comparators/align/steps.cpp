@@ -8,7 +8,6 @@
 #include <optional>
 #include <set>
 #include <span>
-#include <tuple>
 
 namespace repro_check::comparators {
 namespace {

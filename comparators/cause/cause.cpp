@@ -12,7 +12,6 @@
 #include <optional>
 #include <string_view>
 #include <utility>
-#include <variant>
 
 #include "comparators/cause/differences.h"
 #include "comparators/cause/known_kernels.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comparators/cause/hunks.h"
 
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>

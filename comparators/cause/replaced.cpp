@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <optional>
 #include <set>
-#include <string_view>
 
 #include "comparators/measure/records.h"
 #include "comparators/report/report.h"

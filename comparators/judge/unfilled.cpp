@@ -2,7 +2,6 @@
 #include "comparators/judge/unfilled.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "comparators/measure/records.h"
 #include "core/tensor/tensor_record.h"

@@ -3,9 +3,7 @@
 
 #include <cstdint>
 #include <limits>
-#include <optional>
 #include <string>
-#include <string_view>
 
 #include "comparators/report/report.h"
 #include "configs/spec/compare_spec.h"

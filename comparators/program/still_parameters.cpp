@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <functional>
-#include <utility>
 #include <variant>
 
 #include "core/text/text.h"

@@ -5,8 +5,6 @@
 #include <fmt/ranges.h>
 
 #include <array>
-#include <cstddef>
-#include <optional>
 #include <string_view>
 #include <utility>
 

@@ -12,7 +12,6 @@
 #include <cstdlib>
 #include <map>
 #include <mutex>
-#include <new>
 #include <optional>
 #include <utility>
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <complex>
-#include <concepts>
 #include <string>
 #include <type_traits>
 #include <utility>

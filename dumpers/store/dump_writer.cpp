@@ -7,7 +7,6 @@
 #include <cstring>
 #include <iterator>
 #include <set>
-#include <utility>
 #include <variant>
 #include <vector>
 

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "configs/spec/run_config.h"
-#include "core/error.h"
 
 namespace repro_check::torchscript {
 

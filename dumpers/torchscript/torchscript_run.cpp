@@ -10,7 +10,6 @@
 #include <mutex>
 #include <sstream>
 #include <stop_token>
-#include <string_view>
 #include <thread>
 #include <utility>
 

@@ -5,7 +5,6 @@
 #include <fmt/ranges.h>
 
 #include <cstdint>
-#include <initializer_list>
 #include <optional>
 #include <string_view>
 #include <utility>

@@ -3,7 +3,6 @@
 
 #include <ATen/core/ivalue.h>
 
-#include <cstddef>
 #include <functional>
 #include <optional>
 #include <string>

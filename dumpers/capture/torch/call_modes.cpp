@@ -8,7 +8,6 @@
 
 #include <array>
 #include <optional>
-#include <utility>
 
 #include "core/error.h"
 #include "core/tensor/dtype.h"
