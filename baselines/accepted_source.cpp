@@ -6,7 +6,6 @@
 #include <iterator>
 #include <utility>
 
-#include "baselines/baseline.h"
 #include "core/error.h"
 #include "core/trace/op_record.h"
 

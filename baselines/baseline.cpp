@@ -7,23 +7,18 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cstddef>
 #include <iterator>
 #include <limits>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <string>
-#include <string_view>
 #include <utility>
 #include <variant>
 
 #include "core/error.h"
 #include "core/text/secrets.h"
 #include "core/text/text.h"
-#include "core/trace/op_record.h"
-#include "core/trace/run_manifest.h"
 
 namespace repro_check::baselines {
 namespace {

@@ -21,7 +21,6 @@
 #include "cmd/render/text.h"
 #include "cmd/terminal/logging.h"
 #include "cmd/terminal/output.h"
-#include "core/error.h"
 #include "core/trace/run_manifest.h"
 #include "dumpers/store/dump_reader.h"
 

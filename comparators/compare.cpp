@@ -26,14 +26,10 @@
 #include "comparators/judge/tensor_judge.h"
 #include "comparators/measure/policy.h"
 #include "comparators/ranks/other_world.h"
-#include "comparators/report/compare_options.h"
-#include "comparators/report/report.h"
 #include "comparators/resume/resume.h"
 #include "comparators/runs/obstacles.h"
 #include "comparators/walk/walk.h"
-#include "core/error.h"
 #include "core/tensor/content.h"
-#include "core/trace/dump.h"
 #include "core/trace/program_records.h"
 
 namespace repro_check::comparators {

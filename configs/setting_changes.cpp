@@ -13,7 +13,6 @@
 #include <utility>
 
 #include "configs/parser/reader.h"
-#include "configs/spec/run_config.h"
 #include "core/error.h"
 
 namespace repro_check::configs {

@@ -20,7 +20,6 @@
 #include "cmd/reports/verdict.h"
 #include "cmd/terminal/logging.h"
 #include "cmd/terminal/output.h"
-#include "core/error.h"
 
 namespace repro_check::cmd {
 namespace {

@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <functional>
 #include <iterator>
-#include <optional>
 #include <system_error>
 #include <utility>
 

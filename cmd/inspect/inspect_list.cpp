@@ -7,11 +7,7 @@
 #include <array>
 #include <cmath>
 #include <deque>
-#include <functional>
-#include <string>
-#include <string_view>
 #include <unordered_map>
-#include <vector>
 
 #include "cmd/options/command_line.h"
 #include "cmd/render/text.h"

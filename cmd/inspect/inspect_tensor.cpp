@@ -8,10 +8,7 @@
 #include <cmath>
 #include <deque>
 #include <functional>
-#include <span>
-#include <string_view>
 #include <utility>
-#include <vector>
 
 #include "cmd/options/command_line.h"
 #include "cmd/render/json/report_json.h"

@@ -8,19 +8,15 @@
 #include <iterator>
 #include <map>
 #include <optional>
-#include <string>
-#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <variant>
-#include <vector>
 
 #include "cmd/inspect/inspect_tensor.h"
 #include "cmd/render/text.h"
 #include "cmd/reports/rank_pairs.h"
 #include "cmd/words/report_words.h"
 #include "core/trace/dataflow.h"
-#include "core/trace/dump.h"
 #include "core/trace/given_seed.h"
 #include "core/trace/op_record.h"
 #include "core/trace/program_records.h"

@@ -14,7 +14,6 @@
 #include <filesystem>
 #include <limits>
 #include <string_view>
-#include <type_traits>
 
 #include "cmd/options/help.h"
 #include "cmd/render/render.h"

@@ -18,7 +18,6 @@
 #include "cmd/render/text.h"
 #include "cmd/terminal/logging.h"
 #include "cmd/terminal/output.h"
-#include "configs/parser/config_parser.h"
 #include "core/error.h"
 #include "core/text/secrets.h"
 #include "dumpers/torchscript/model_file.h"

@@ -9,23 +9,16 @@
 #include <cstdint>
 #include <initializer_list>
 #include <span>
-#include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "cmd/ranks/rank_lines.h"
-#include "cmd/render/json_form.h"
 #include "cmd/render/page.h"
 #include "cmd/render/say.h"
 #include "cmd/render/text.h"
 #include "cmd/reports/rank_slices.h"
-#include "cmd/reports/report_flags.h"
-#include "cmd/terminal/global_options.h"
 #include "cmd/words/finding_words.h"
-#include "comparators/ranks/rank_reads.h"
 #include "comparators/ranks/ranks.h"
-#include "core/error.h"
 
 namespace repro_check::cmd {
 

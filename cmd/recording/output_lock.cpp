@@ -13,7 +13,6 @@
 #include <iterator>
 #include <set>
 #include <sstream>
-#include <string>
 #include <system_error>
 #include <thread>
 

@@ -14,7 +14,6 @@
 #include <fstream>
 #include <iterator>
 #include <map>
-#include <optional>
 #include <set>
 #include <system_error>
 #include <thread>
@@ -36,7 +35,6 @@
 #include "dumpers/store/directory/dump_directory.h"
 #include "dumpers/store/directory/rank_dumps.h"
 #include "dumpers/store/dump_reader.h"
-#include "dumpers/store/recovery/recovery.h"
 
 namespace repro_check::cmd {
 namespace {

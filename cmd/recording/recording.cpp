@@ -9,18 +9,14 @@
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
-#include <map>
-#include <optional>
 #include <system_error>
 #include <utility>
 
 #include "cmd/recording/kit.h"
 #include "cmd/recording/output_lock.h"
 #include "cmd/recording/program_recording.h"
-#include "cmd/recording/recorder_process.h"
 #include "cmd/terminal/logging.h"
 #include "cmd/terminal/output.h"
-#include "configs/parser/config_parser.h"
 #include "configs/spec/run_config.h"
 #include "core/error.h"
 #include "core/text/secrets.h"

@@ -4,13 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdint>
 #include <exception>
-#include <filesystem>
 #include <limits>
 #include <memory>
 #include <set>
-#include <string>
 #include <system_error>
 #include <utility>
 #include <variant>
@@ -20,14 +17,12 @@
 #include "cmd/terminal/logging.h"
 #include "configs/parser/config_parser.h"
 #include "configs/setting_changes.h"
-#include "configs/spec/run_config.h"
 #include "core/error.h"
 #include "core/system/file_descriptor.h"
 #include "core/system/pinned.h"
 #include "core/tensor/content.h"
 #include "core/tensor/dtype.h"
 #include "core/text/secrets.h"
-#include "core/trace/run_manifest.h"
 #include "dumpers/store/directory/dump_directory.h"
 #include "dumpers/store/dump_reader.h"
 

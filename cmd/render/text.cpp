@@ -8,9 +8,7 @@
 #include <array>
 #include <cmath>
 #include <iterator>
-#include <string>
 
-#include "core/tensor/dtype.h"
 #include "core/tensor/element_number.h"
 #include "core/text/text.h"
 

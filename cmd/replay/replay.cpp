@@ -10,14 +10,12 @@
 #include <set>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "cmd/inspect/inspect_tensor.h"
 #include "cmd/recording/kit.h"
 #include "cmd/recording/output_lock.h"
 #include "cmd/recording/recorder_process.h"
 #include "cmd/terminal/output.h"
-#include "core/error.h"
 #include "core/text/text.h"
 #include "core/trace/program_records.h"
 #include "core/trace/replay_inputs.h"

@@ -12,7 +12,6 @@
 #include <span>
 #include <utility>
 
-#include "cmd/options/command_line.h"
 #include "cmd/terminal/output.h"
 #include "core/digest/digest.h"
 #include "core/error.h"

@@ -5,24 +5,15 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstddef>
-#include <cstdint>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <limits>
-#include <optional>
 #include <set>
-#include <string_view>
 #include <system_error>
 
 #include "baselines/baseline.h"
-#include "cmd/options/command_line.h"
 #include "cmd/render/json/report_json.h"
 #include "cmd/render/text.h"
 #include "cmd/terminal/logging.h"
-#include "cmd/terminal/output.h"
-#include "comparators/compare.h"
 #include "core/digest/digest.h"
 #include "core/error.h"
 #include "core/text/text.h"

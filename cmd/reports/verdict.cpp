@@ -12,16 +12,13 @@
 #include <iterator>
 #include <memory>
 #include <utility>
-#include <vector>
 
 #include "cmd/recording/output_lock.h"
 #include "cmd/recording/recording.h"
 #include "cmd/recording/source_files.h"
-#include "cmd/render/render.h"
 #include "cmd/reports/process_pairs.h"
 #include "cmd/terminal/output.h"
 #include "cmd/words/report_words.h"
-#include "comparators/compare.h"
 #include "comparators/runs/second_pair.h"
 #include "dumpers/store/directory/dump_directory.h"
 #include "dumpers/store/dump_reader.h"

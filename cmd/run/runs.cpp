@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstddef>
 #include <fstream>
 #include <memory>
 #include <optional>
@@ -13,18 +12,14 @@
 #include <string>
 #include <utility>
 
-#include "cmd/recording/output_lock.h"
-#include "cmd/recording/recording.h"
 #include "cmd/recording/space.h"
 #include "cmd/render/render.h"
 #include "cmd/reports/rank_pairs.h"
 #include "cmd/reports/report_flags.h"
-#include "cmd/reports/verdict.h"
 #include "cmd/terminal/logging.h"
 #include "cmd/terminal/output.h"
 #include "cmd/words/report_words.h"
 #include "comparators/runs/repeatability.h"
-#include "comparators/runs/second_pair.h"
 #include "core/error.h"
 #include "dumpers/store/directory/dump_directory.h"
 #include "dumpers/store/directory/rank_dumps.h"

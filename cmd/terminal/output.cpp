@@ -10,7 +10,6 @@
 #include <cstring>
 #include <fstream>
 #include <istream>
-#include <string>
 #include <system_error>
 
 #include "core/error.h"

@@ -7,10 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <optional>
-#include <span>
 
-#include "cmd/render/render.h"
 #include "cmd/render/text.h"
 #include "cmd/words/causes.h"
 #include "comparators/measure/records.h"

@@ -3,11 +3,8 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
-#include <span>
 #include <utility>
 
-#include "core/system/memory.h"
 #include "core/system/pinned.h"
 
 namespace repro_check::comparators {

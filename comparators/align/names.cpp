@@ -4,10 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
-#include <map>
-#include <optional>
 #include <set>
 #include <string_view>
 #include <utility>

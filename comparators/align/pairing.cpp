@@ -6,28 +6,18 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <cstdint>
 #include <map>
 #include <memory>
 #include <numeric>
-#include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <tuple>
 #include <type_traits>
-#include <utility>
 #include <variant>
-#include <vector>
 
-#include "comparators/align/align.h"
 #include "comparators/align/steps.h"
 #include "comparators/measure/records.h"
-#include "comparators/report/compare_options.h"
-#include "core/digest/digest.h"
 #include "core/error.h"
-#include "core/system/memory.h"
-#include "core/trace/op_record.h"
 #include "core/trace/program_records.h"
 #include "core/trace/run_manifest.h"
 

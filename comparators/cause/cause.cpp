@@ -9,23 +9,17 @@
 #include <cmath>
 #include <cstdlib>
 #include <iterator>
-#include <optional>
 #include <string_view>
-#include <utility>
 
-#include "comparators/cause/differences.h"
 #include "comparators/cause/known_kernels.h"
 #include "comparators/cause/traced_input.h"
-#include "comparators/report/report.h"
 #include "configs/recorded_run.h"
 #include "core/tensor/dtype.h"
 #include "core/tensor/tensor_record.h"
 #include "core/text/text.h"
 #include "core/trace/dataflow.h"
 #include "core/trace/given_seed.h"
-#include "core/trace/op_record.h"
 #include "core/trace/program_records.h"
-#include "core/trace/run_manifest.h"
 
 namespace repro_check::comparators {
 namespace {

@@ -8,7 +8,6 @@
 #include <array>
 #include <map>
 #include <set>
-#include <string>
 #include <utility>
 
 #include "configs/setting_changes.h"
@@ -21,7 +20,6 @@
 #include "core/trace/given_seed.h"
 #include "core/trace/program_records.h"
 #include "core/trace/rank_facts.h"
-#include "core/trace/run_manifest.h"
 
 namespace repro_check::comparators {
 namespace {

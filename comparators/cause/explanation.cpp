@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "comparators/cause/cause.h"
-#include "comparators/report/report.h"
 
 namespace repro_check::comparators {
 namespace {

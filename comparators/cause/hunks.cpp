@@ -1,19 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comparators/cause/hunks.h"
 
-
 #include <algorithm>
 #include <array>
-#include <cstddef>
 #include <limits>
 #include <span>
 #include <string_view>
 #include <utility>
 
-#include "comparators/align/pairing.h"
-#include "comparators/cause/cause.h"
 #include "comparators/measure/records.h"
-#include "comparators/report/report.h"
 #include "core/trace/program_records.h"
 
 namespace repro_check::comparators {

@@ -10,7 +10,6 @@
 #include <utility>
 #include <variant>
 
-#include "comparators/cause/cause.h"
 #include "comparators/measure/records.h"
 #include "comparators/report/report.h"
 #include "core/tensor/dtype.h"

@@ -4,13 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstddef>
 #include <iterator>
 #include <string_view>
 #include <utility>
 
 #include "comparators/judge/rule_book.h"
-#include "comparators/report/report.h"
 #include "core/error.h"
 
 namespace repro_check::comparators {

@@ -13,7 +13,6 @@
 #include "comparators/align/pairing.h"
 #include "comparators/judge/tensor_judge.h"
 #include "comparators/measure/records.h"
-#include "comparators/report/compare_options.h"
 #include "core/error.h"
 
 namespace repro_check::comparators {

@@ -17,7 +17,6 @@
 
 #include "comparators/measure/conversion.h"
 #include "comparators/measure/policy.h"
-#include "comparators/measure/records.h"
 #include "core/tensor/tensor_record.h"
 #include "core/trace/program_records.h"
 

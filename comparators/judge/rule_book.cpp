@@ -3,12 +3,9 @@
 
 #include <fmt/format.h>
 
-#include <utility>
-
 #include "comparators/measure/policy.h"
 #include "comparators/measure/records.h"
 #include "comparators/report/compare_options.h"
-#include "comparators/report/report.h"
 #include "core/error.h"
 
 namespace repro_check::comparators {

@@ -8,9 +8,6 @@
 #include <utility>
 
 #include "comparators/measure/conversion.h"
-#include "comparators/measure/policy.h"
-#include "comparators/measure/records.h"
-#include "comparators/report/compare_options.h"
 #include "core/digest/digest.h"
 #include "core/error.h"
 #include "core/system/memory.h"

@@ -3,12 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 #include <cstring>
 #include <string_view>
 #include <utility>
 
-#include "core/tensor/dtype.h"
 #include "core/tensor/element_number.h"
 #include "core/text/text.h"
 

@@ -4,12 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <bit>
 #include <cmath>
-#include <cstddef>
-#include <cstdint>
 #include <cstring>
 #include <functional>
 #include <limits>
@@ -17,21 +14,14 @@
 #include <mutex>
 #include <numeric>
 #include <optional>
-#include <span>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include "comparators/measure/float_block.h"
-#include "comparators/measure/policy.h"
-#include "comparators/report/report.h"
 #include "core/error.h"
 #include "core/system/instruction_set.h"
 #include "core/system/pinned.h"
-#include "core/tensor/content.h"
-#include "core/tensor/dtype.h"
 #include "core/tensor/element_number.h"
-#include "core/tensor/tensor_record.h"
 
 namespace repro_check::comparators {
 namespace {

@@ -6,11 +6,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 #include <utility>
 
 #include "configs/parser/config_parser.h"
-#include "core/tensor/dtype.h"
 #include "core/trace/run_manifest.h"
 
 namespace repro_check::comparators {

@@ -6,13 +6,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cstddef>
 #include <cstdint>
-#include <string>
-#include <string_view>
 #include <variant>
-
-#include "core/tensor/dtype.h"
 
 namespace repro_check::comparators {
 namespace {

@@ -7,8 +7,6 @@
 #include <array>
 #include <charconv>
 #include <span>
-#include <string_view>
-#include <utility>
 
 #include "comparators/report/report.h"
 #include "core/text/text.h"

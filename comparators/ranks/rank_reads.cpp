@@ -5,12 +5,10 @@
 
 #include <algorithm>
 #include <atomic>
-#include <functional>
 #include <iterator>
 #include <limits>
 #include <set>
 #include <string_view>
-#include <utility>
 
 #include "comparators/ranks/exchange_match.h"
 #include "comparators/ranks/reductions.h"

@@ -8,8 +8,6 @@
 #include <bit>
 #include <cmath>
 #include <limits>
-#include <map>
-#include <set>
 #include <span>
 #include <utility>
 #include <variant>

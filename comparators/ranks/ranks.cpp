@@ -6,11 +6,9 @@
 
 #include <algorithm>
 #include <iterator>
-#include <limits>
 #include <map>
 #include <set>
 #include <span>
-#include <string_view>
 #include <utility>
 
 #include "comparators/ranks/exchange_match.h"
@@ -21,7 +19,6 @@
 #include "core/digest/digest.h"
 #include "core/text/text.h"
 #include "core/trace/program_records.h"
-#include "core/trace/run_manifest.h"
 
 namespace repro_check::comparators {
 namespace {

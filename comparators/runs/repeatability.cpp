@@ -11,7 +11,6 @@
 #include "comparators/align/pairing.h"
 #include "comparators/judge/tensor_judge.h"
 #include "comparators/report/compare_options.h"
-#include "comparators/report/report.h"
 #include "core/system/memory.h"
 
 namespace repro_check::comparators {

@@ -8,36 +8,29 @@
 #include <bit>
 #include <cmath>
 #include <cstddef>
-#include <cstdint>
 #include <limits>
 #include <map>
 #include <memory>
 #include <optional>
 #include <span>
-#include <string>
 #include <string_view>
 #include <tuple>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
 #include <variant>
-#include <vector>
 
 #include "comparators/cause/cause.h"
 #include "comparators/cause/hunks.h"
 #include "comparators/cause/replaced.h"
 #include "comparators/cause/spread.h"
-#include "comparators/judge/tensor_judge.h"
 #include "comparators/judge/unfilled.h"
 #include "comparators/measure/metrics.h"
 #include "comparators/measure/records.h"
-#include "comparators/report/compare_options.h"
-#include "comparators/report/report.h"
 #include "core/error.h"
 #include "core/system/memory.h"
 #include "core/tensor/content.h"
 #include "core/tensor/tensor_record.h"
-#include "core/trace/dump.h"
 #include "core/trace/program_records.h"
 
 namespace repro_check::comparators {

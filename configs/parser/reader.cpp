@@ -13,7 +13,6 @@
 
 #include "configs/parser/builtin_files.h"
 #include "core/error.h"
-#include "core/text/strict_json.h"
 #include "core/text/text.h"
 
 namespace repro_check::configs::detail {

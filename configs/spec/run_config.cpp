@@ -2,8 +2,6 @@
 #include "configs/spec/run_config.h"
 
 #include <algorithm>
-#include <cstddef>
-#include <string_view>
 
 #include "core/text/text.h"
 

@@ -6,13 +6,10 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <atomic>
-#include <cstdlib>
 #include <map>
 #include <mutex>
-#include <optional>
 #include <utility>
 
 #include "core/system/file_descriptor.h"

@@ -2,7 +2,6 @@
 #include "core/tensor/dtype.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 

@@ -11,7 +11,6 @@
 #include <limits>
 
 #include "core/error.h"
-#include "core/tensor/dtype.h"
 
 namespace repro_check::core {
 namespace {

@@ -16,7 +16,6 @@
 #include <utility>
 
 #include "core/error.h"
-#include "core/tensor/dtype.h"
 #include "core/text/text.h"
 
 namespace repro_check::core {

@@ -8,16 +8,13 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdint>
 #include <cstring>
 #include <limits>
 #include <vector>
 
-#include "core/digest/digest.h"
 #include "core/error.h"
 #include "core/system/instruction_set.h"
 #include "core/system/pinned.h"
-#include "core/tensor/dtype.h"
 
 namespace repro_check::core {
 

@@ -4,15 +4,11 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
-#include <cstddef>
 #include <cstdint>
 #include <ctime>
 #include <iterator>
-#include <string>
 #include <utility>
-#include <vector>
 
 namespace repro_check::core {
 

@@ -4,15 +4,11 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
-#include <memory>
-#include <optional>
 #include <utility>
-#include <vector>
 
 #include "core/digest/digest.h"
 #include "core/system/memory.h"
 #include "core/system/workers.h"
-#include "core/tensor/content.h"
 
 namespace repro_check::core {
 

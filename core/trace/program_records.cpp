@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/trace/program_records.h"
 
-#include <algorithm>
 #include <cmath>
-#include <cstddef>
 #include <limits>
-#include <variant>
 
 #include "core/tensor/dtype.h"
 #include "core/tensor/tensor_record.h"

@@ -4,14 +4,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
 #include "core/text/secrets.h"
 #include "core/text/strict_json.h"
-#include "core/text/text.h"
 #include "core/trace/json_fields.h"
 #include "core/trace/op_record.h"
 #include "core/trace/program_records.h"

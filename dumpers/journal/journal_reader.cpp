@@ -17,7 +17,6 @@
 
 #include "core/error.h"
 #include "core/tensor/content.h"
-#include "core/tensor/tensor_record.h"
 #include "core/text/text.h"
 
 namespace repro_check::journal {

@@ -15,7 +15,6 @@
 #include <cerrno>
 #include <cstring>
 #include <system_error>
-#include <utility>
 
 #include "core/error.h"
 #include "core/system/signals_blocked.h"

@@ -19,26 +19,21 @@
 #include <cmath>
 #include <complex>
 #include <cstddef>
-#include <cstdint>
 #include <cstring>
 #include <functional>
 #include <map>
 #include <mutex>
-#include <optional>
 #include <span>
-#include <string>
 #include <string_view>
 #include <type_traits>
 #include <unordered_map>
 #include <utility>
-#include <vector>
 
 #include "core/error.h"
 #include "core/system/pinned.h"
 #include "core/tensor/element_number.h"
 #include "core/tensor/tensor_record.h"
 #include "core/text/text.h"
-#include "core/trace/dump.h"
 #include "core/trace/program_records.h"
 #include "core/trace/replay_inputs.h"
 #include "dumpers/capture/engine/capture.h"

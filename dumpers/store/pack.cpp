@@ -14,13 +14,11 @@
 #include <cstddef>
 #include <cstdio>
 #include <exception>
-#include <functional>
 #include <map>
 #include <new>
 #include <optional>
 #include <set>
 #include <span>
-#include <string>
 #include <string_view>
 #include <system_error>
 #include <thread>
@@ -28,7 +26,6 @@
 
 #include "core/error.h"
 #include "core/text/text.h"
-#include "core/trace/dump.h"
 #include "dumpers/store/directory/dump_directory.h"
 #include "dumpers/store/directory/rank_dumps.h"
 #include "dumpers/store/dump_reader.h"

@@ -17,9 +17,7 @@
 #include <fstream>
 #include <iterator>
 #include <type_traits>
-#include <utility>
 #include <variant>
-#include <vector>
 
 #include "core/error.h"
 #include "core/system/pinned.h"

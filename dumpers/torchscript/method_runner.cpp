@@ -11,7 +11,6 @@
 #include <torch/csrc/jit/python/update_graph_executor_opt.h>
 #include <torch/csrc/jit/runtime/custom_operator.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
-#include <torch/csrc/jit/runtime/interpreter.h>
 #include <torch/csrc/jit/runtime/operator.h>
 #include <torch/csrc/jit/runtime/profiling_graph_executor_impl.h>
 
@@ -20,10 +19,8 @@
 #include <charconv>
 #include <deque>
 #include <iterator>
-#include <optional>
 #include <string_view>
 #include <tuple>
-#include <unordered_map>
 #include <utility>
 
 #include "dumpers/capture/engine/lane.h"

@@ -10,18 +10,15 @@
 
 #include <algorithm>
 #include <array>
-#include <cstddef>
 #include <cstring>
 #include <exception>
 #include <map>
 #include <optional>
 #include <set>
 #include <sstream>
-#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
-#include <vector>
 
 #include "core/digest/digest.h"
 #include "core/tensor/dtype.h"

@@ -16,7 +16,6 @@
 #include "configs/parser/config_parser.h"
 #include "core/digest/digest.h"
 #include "core/text/text.h"
-#include "core/trace/run_manifest.h"
 #include "dumpers/capture/engine/capture.h"
 #include "dumpers/capture/engine/values.h"
 #include "dumpers/capture/settings/determinism.h"

@@ -9,7 +9,6 @@
 #include <memory>
 #include <span>
 #include <stdexcept>
-#include <string_view>
 #include <utility>
 
 #include "cmd/words/catalogue.h"

@@ -9,22 +9,13 @@
 #include <torch/library.h>
 
 #include <algorithm>
-#include <exception>
-#include <functional>
 #include <limits>
-#include <memory>
-#include <mutex>
 #include <new>
 #include <string_view>
 #include <thread>
-#include <utility>
-#include <vector>
 
 #include "core/text/text.h"
-#include "core/trace/op_record.h"
 #include "core/trace/program_records.h"
-#include "dumpers/capture/engine/operator_plan.h"
-#include "dumpers/capture/engine/values.h"
 #include "dumpers/capture/tensors/storage_table.h"
 #include "dumpers/capture/tensors/strided_bytes.h"
 #include "dumpers/capture/torch/call_modes.h"

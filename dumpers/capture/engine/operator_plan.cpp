@@ -7,14 +7,11 @@
 
 #include <algorithm>
 #include <array>
-#include <string_view>
 #include <utility>
 
 #include "core/text/text.h"
-#include "core/trace/op_record.h"
 #include "core/trace/program_records.h"
 #include "dumpers/capture/engine/values.h"
-#include "dumpers/capture/tensors/storage_table.h"
 
 namespace repro_check::capture {
 

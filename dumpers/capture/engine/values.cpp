@@ -18,7 +18,6 @@
 #include <string_view>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 #include "core/error.h"
 #include "core/text/text.h"

@@ -6,11 +6,9 @@
 #include <array>
 #include <cstddef>
 #include <cstring>
-#include <memory>
 #include <mutex>
 #include <thread>
 #include <type_traits>
-#include <utility>
 
 #include "core/digest/digest.h"
 

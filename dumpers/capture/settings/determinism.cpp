@@ -27,7 +27,6 @@
 #include "core/error.h"
 #include "core/tensor/dtype.h"
 #include "core/text/text.h"
-#include "core/trace/run_manifest.h"
 #include "dumpers/capture/engine/capture.h"
 #include "dumpers/capture/settings/environment.h"
 #include "dumpers/capture/torch/call_modes.h"

@@ -5,10 +5,7 @@
 #include <c10/util/accumulate.h>
 
 #include <algorithm>
-#include <array>
-#include <cstdint>
 #include <tuple>
-#include <utility>
 
 #include "core/text/short_text.h"
 #include "dumpers/capture/torch/torch_compat.h"

@@ -5,13 +5,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
 #include <string_view>
 
 #include "core/digest/digest.h"
 #include "core/tensor/tensor_stats.h"
 #include "core/text/short_text.h"
-#include "dumpers/capture/tensors/strided_bytes.h"
 #include "dumpers/capture/torch/torch_compat.h"
 
 namespace repro_check::capture {

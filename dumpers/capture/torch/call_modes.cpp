@@ -3,7 +3,6 @@
 
 #include <ATen/autocast_mode.h>
 #include <c10/core/DefaultDtype.h>
-#include <c10/core/ScalarType.h>
 #include <fmt/format.h>
 
 #include <array>

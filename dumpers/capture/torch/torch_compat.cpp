@@ -24,7 +24,6 @@
 #include <sstream>
 #include <string_view>
 
-#include "core/tensor/dtype.h"
 #include "core/text/short_text.h"
 #include "core/text/text.h"
 

@@ -14,11 +14,8 @@
 #include <system_error>
 #include <utility>
 
-#include "core/error.h"
-#include "core/system/file_descriptor.h"
 #include "core/system/signals_blocked.h"
 #include "core/tensor/dtype.h"
-#include "core/tensor/tensor_record.h"
 #include "core/trace/dump.h"
 
 namespace repro_check::store {

@@ -14,7 +14,6 @@
 #include <system_error>
 #include <vector>
 
-#include "core/error.h"
 #include "core/text/text.h"
 #include "dumpers/journal/journal_reader.h"
 #include "dumpers/store/directory/rank_dumps.h"

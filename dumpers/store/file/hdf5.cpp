@@ -5,7 +5,6 @@
 
 #include <type_traits>
 
-#include "core/tensor/dtype.h"
 #include "core/tensor/tensor_record.h"
 #include "core/text/text.h"
 

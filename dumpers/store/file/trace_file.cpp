@@ -12,14 +12,12 @@
 #include <cerrno>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include "core/error.h"
 #include "core/tensor/dtype.h"
 #include "core/text/text.h"
 #include "core/trace/run_manifest.h"
 #include "dumpers/journal/entry.h"
-#include "dumpers/store/file/hdf5.h"
 #include "dumpers/store/file/hdf5_tensor.h"
 
 namespace repro_check::store {

@@ -4,11 +4,8 @@
 #include <fmt/format.h>
 
 #include <iterator>
-#include <utility>
 
 #include "core/error.h"
-#include "core/tensor/dtype.h"
-#include "dumpers/store/file/trace_file.h"
 
 namespace repro_check::store {
 

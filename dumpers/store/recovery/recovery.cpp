@@ -8,13 +8,10 @@
 #include <array>
 #include <map>
 #include <new>
-#include <set>
-#include <string>
 #include <system_error>
 #include <utility>
 #include <variant>
 
-#include "core/digest/digest.h"
 #include "core/error.h"
 #include "core/system/file_descriptor.h"
 #include "core/text/text.h"
