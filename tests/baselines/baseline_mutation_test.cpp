@@ -9,7 +9,7 @@
 #include "tests/baselines/sample_baseline.h"
 #include "tests/support/fuzz_budget.h"
 
-namespace repro_check::baselines {
+namespace repro_check::baselines::baseline_mutation_test {
 namespace {
 
 std::string mutated(std::string text, std::mt19937_64& random) {
@@ -71,4 +71,4 @@ TEST_CASE("a mutated baseline is refused, or is another baseline in full") {
 }
 
 }  // namespace
-}  // namespace repro_check::baselines
+}  // namespace repro_check::baselines::baseline_mutation_test

@@ -12,7 +12,7 @@
 #include "core/error.h"
 #include "tests/baselines/sample_baseline.h"
 
-namespace repro_check::baselines {
+namespace repro_check::baselines::baseline_test {
 namespace {
 
 using test_support::digest;
@@ -232,4 +232,4 @@ TEST_CASE("a pending file says whether its runs agreed, and cannot be edited") {
 }
 
 }  // namespace
-}  // namespace repro_check::baselines
+}  // namespace repro_check::baselines::baseline_test

@@ -13,7 +13,7 @@
 #include "tests/support/files.h"
 #include "tests/support/temp_directory.h"
 
-namespace repro_check::cmd {
+namespace repro_check::cmd::bisect_log_test {
 namespace {
 
 using test_support::read_file;
@@ -96,4 +96,4 @@ TEST_CASE("a log of something else is refused and left as it is") {
 }
 
 }  // namespace
-}  // namespace repro_check::cmd
+}  // namespace repro_check::cmd::bisect_log_test

@@ -13,7 +13,7 @@
 #include "tests/cmd/scripts.h"
 #include "tests/support/memory_source.h"
 
-namespace repro_check::cmd {
+namespace repro_check::cmd::inspect_tensor_test {
 namespace {
 
 /// @param changed  the values of the output
@@ -283,4 +283,4 @@ TEST_CASE("text formats have a row for each element") {
   CHECK(read_file(*query.export_to).size() > 40);
 }
 
-}  // namespace repro_check::cmd
+}  // namespace repro_check::cmd::inspect_tensor_test

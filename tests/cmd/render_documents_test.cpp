@@ -16,7 +16,7 @@
 #include "tests/cmd/render_builders.h"
 #include "tests/cmd/render_reports.h"
 
-namespace repro_check::cmd {
+namespace repro_check::cmd::render_documents_test {
 namespace {
 
 using comparators::Report;
@@ -317,4 +317,4 @@ TEST_CASE("a source line is named from the root, and never outside of it") {
 }
 
 }  // namespace
-}  // namespace repro_check::cmd
+}  // namespace repro_check::cmd::render_documents_test

@@ -9,7 +9,7 @@
 #include "cmd/render/render.h"
 #include "tests/cmd/render_reports.h"
 
-namespace repro_check::cmd {
+namespace repro_check::cmd::render_html_test {
 namespace {
 
 constexpr std::uint32_t kRandomReports = 40;
@@ -106,4 +106,4 @@ TEST_CASE("no verbosity changes a byte") {
 }
 
 }  // namespace
-}  // namespace repro_check::cmd
+}  // namespace repro_check::cmd::render_html_test

@@ -13,7 +13,7 @@
 #include "core/text/text.h"
 #include "tests/cmd/render_reports.h"
 
-namespace repro_check::cmd {
+namespace repro_check::cmd::render_json_test {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -212,4 +212,4 @@ TEST_CASE("the headline in JSON carries names as they are") {
 }
 
 }  // namespace
-}  // namespace repro_check::cmd
+}  // namespace repro_check::cmd::render_json_test

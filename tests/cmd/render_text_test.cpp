@@ -14,7 +14,7 @@
 #include "tests/cmd/render_reports.h"
 #include "tests/support/files.h"
 
-namespace repro_check::cmd {
+namespace repro_check::cmd::render_text_test {
 namespace {
 
 constexpr std::uint32_t kRandomReports = 80;
@@ -305,4 +305,4 @@ TEST_CASE("a run is tried again as it was typed, and forced where it would be re
 }
 
 }  // namespace
-}  // namespace repro_check::cmd
+}  // namespace repro_check::cmd::render_text_test

@@ -14,7 +14,7 @@
 #include "core/error.h"
 #include "tests/cmd/render_reports.h"
 
-namespace repro_check::cmd {
+namespace repro_check::cmd::report_reader_test {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -141,4 +141,4 @@ TEST_CASE("hostile and damaged documents are read, or refused with a reason") {
 }
 
 }  // namespace
-}  // namespace repro_check::cmd
+}  // namespace repro_check::cmd::report_reader_test

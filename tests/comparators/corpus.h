@@ -12,6 +12,8 @@ namespace repro_check::comparators {
 
 using nlohmann::ordered_json;
 
+inline int exit_of(const Report& report) { return static_cast<int>(exit_code_of(report)); }
+
 /// Compares two recordings described as dump_fixture.h says.
 inline Report compare_json(const ordered_json& baseline,
                            const ordered_json& candidate,

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "core/digest/digest.h"
-#include "core/error.h"
 #include "core/tensor/tensor_record.h"
 #include "core/tensor/tensor_stats.h"
 #include "core/trace/program_records.h"
@@ -20,10 +19,6 @@ namespace repro_check::test_support {
 namespace {
 
 using nlohmann::ordered_json;
-
-[[noreturn]] void refuse(const std::string& message) {
-  throw core::Error(core::ErrorKind::kUsage, "dump fixture: " + message);
-}
 
 core::InputWatch parse_watch(const std::string& name) {
   if (name.empty()) return core::InputWatch::kNotWatched;

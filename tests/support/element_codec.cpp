@@ -18,10 +18,6 @@ namespace {
 using core::Dtype;
 using nlohmann::json;
 
-[[noreturn]] void refuse(const std::string& message) {
-  throw core::Error(core::ErrorKind::kUsage, "dump fixture: " + message);
-}
-
 /// A binary format of at most 16 bits.
 struct SmallFloat {
   int width = 0;
@@ -170,6 +166,10 @@ double decode(Dtype dtype, std::span<const std::byte> element) {
 }
 
 }  // namespace
+
+void refuse(const std::string& message) {
+  throw core::Error(core::ErrorKind::kUsage, "dump fixture: " + message);
+}
 
 void append_value(Dtype dtype, const json& value, std::vector<std::byte>& bytes) {
   if (core::is_complex(dtype)) {

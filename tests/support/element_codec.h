@@ -4,12 +4,16 @@
 #include <cstddef>
 #include <nlohmann/json_fwd.hpp>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/tensor/dtype.h"
 #include "core/tensor/tensor_record.h"
 
 namespace repro_check::test_support {
+
+/// Throws what is said of a fixture that cannot be read.
+[[noreturn]] void refuse(const std::string& message);
 
 /// Appends one element written as JSON (a number, "nan", "inf", "-inf", "-0", or [re, im]) in
 /// `dtype`, rounded to nearest even. Written without the comparators, so that it can check them.

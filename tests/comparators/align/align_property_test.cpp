@@ -16,7 +16,7 @@
 #include "comparators/align/pairing.h"
 #include "tests/support/memory_source.h"
 
-namespace repro_check::comparators {
+namespace repro_check::comparators::align_property_test {
 namespace {
 
 using test_support::DumpFixture;
@@ -273,4 +273,4 @@ TEST_CASE("a rank for every other record costs no more than one rank for all") {
 }
 
 }  // namespace
-}  // namespace repro_check::comparators
+}  // namespace repro_check::comparators::align_property_test

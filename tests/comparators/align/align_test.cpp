@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace repro_check::comparators {
+namespace repro_check::comparators::align_test {
 namespace {
 
 Alignment align(std::span<const std::uint32_t> baseline, std::span<const std::uint32_t> candidate) {
@@ -219,4 +219,4 @@ TEST_CASE("work is bounded on hostile streams") {
 }
 
 }  // namespace
-}  // namespace repro_check::comparators
+}  // namespace repro_check::comparators::align_test

@@ -8,10 +8,8 @@
 #include "tests/comparators/said.h"
 #include "tests/comparators/trace_builder.h"
 
-namespace repro_check::comparators {
+namespace repro_check::comparators::alignment_test {
 namespace {
-
-int exit_of(const Report& report) { return static_cast<int>(exit_code_of(report)); }
 
 using Names = std::vector<std::string>;
 
@@ -263,4 +261,4 @@ TEST_CASE("pairs are labelled, and the counts add up") {
 }
 
 }  // namespace
-}  // namespace repro_check::comparators
+}  // namespace repro_check::comparators::alignment_test

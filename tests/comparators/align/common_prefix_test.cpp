@@ -5,11 +5,11 @@
 #include <utility>
 #include <vector>
 
-#include "comparators/compare.h"
+#include "tests/comparators/corpus.h"
 #include "tests/comparators/said.h"
 #include "tests/support/memory_source.h"
 
-namespace repro_check::comparators {
+namespace repro_check::comparators::common_prefix_test {
 namespace {
 
 using test_support::DumpFixture;
@@ -47,8 +47,6 @@ MemorySource partial(const std::vector<double>& values,
   }
   return MemorySource(std::move(fixture), "partial");
 }
-
-int exit_of(const Report& report) { return static_cast<int>(exit_code_of(report)); }
 
 TEST_CASE("equal as far as it goes is no pass, and says how far that is") {
   for (const bool swapped : {false, true}) {
@@ -105,4 +103,4 @@ TEST_CASE("where no operator was reached, nothing was compared") {
 }
 
 }  // namespace
-}  // namespace repro_check::comparators
+}  // namespace repro_check::comparators::common_prefix_test

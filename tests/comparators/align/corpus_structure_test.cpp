@@ -8,10 +8,8 @@
 #include "tests/comparators/corpus.h"
 #include "tests/comparators/said.h"
 
-namespace repro_check::comparators {
+namespace repro_check::comparators::corpus_structure_test {
 namespace {
-
-int exit_of(const Report& report) { return static_cast<int>(exit_code_of(report)); }
 
 Report judge(const ordered_json& from, const ordered_json& to, const CompareOptions& options = {}) {
   return compare_json(one_op("baseline", from), one_op("candidate", to), options);
@@ -322,4 +320,4 @@ TEST_CASE("zeros everywhere are warned of") {
 }
 
 }  // namespace
-}  // namespace repro_check::comparators
+}  // namespace repro_check::comparators::corpus_structure_test

@@ -8,7 +8,7 @@
 #include "tests/comparators/said.h"
 #include "tests/comparators/trace_builder.h"
 
-namespace repro_check::comparators {
+namespace repro_check::comparators::hidden_steps_test {
 namespace {
 
 /// Two steps, before each of which gradients are clipped.
@@ -67,4 +67,4 @@ TEST_CASE("recordings made alike must have the same operators in their steps") {
 }
 
 }  // namespace
-}  // namespace repro_check::comparators
+}  // namespace repro_check::comparators::hidden_steps_test

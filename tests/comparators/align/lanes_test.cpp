@@ -10,7 +10,7 @@
 #include "tests/comparators/said.h"
 #include "tests/comparators/trace_builder.h"
 
-namespace repro_check::comparators {
+namespace repro_check::comparators::lanes_test {
 namespace {
 
 struct Call {
@@ -29,8 +29,6 @@ Trace calls(const std::vector<Call>& list) {
   }
   return trace;
 }
-
-int exit_of(const Report& report) { return static_cast<int>(exit_code_of(report)); }
 
 const std::uint32_t kFirst = core::forked_lane(core::kMainLane, 0);
 const std::uint32_t kSecond = core::forked_lane(core::kMainLane, 1);
@@ -117,4 +115,4 @@ TEST_CASE("two forks that write one tensor are a race, and nothing else") {
 }
 
 }  // namespace
-}  // namespace repro_check::comparators
+}  // namespace repro_check::comparators::lanes_test

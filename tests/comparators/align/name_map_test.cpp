@@ -11,8 +11,6 @@
 namespace repro_check::comparators {
 namespace {
 
-int exit_of(const Report& report) { return static_cast<int>(exit_code_of(report)); }
-
 CompareOptions with_map(const std::string& text) {
   CompareOptions options;
   std::vector<std::string> problems;

@@ -9,10 +9,8 @@
 #include "tests/comparators/said.h"
 #include "tests/comparators/trace_builder.h"
 
-namespace repro_check::comparators {
+namespace repro_check::comparators::renames_test {
 namespace {
-
-int exit_of(const Report& report) { return static_cast<int>(exit_code_of(report)); }
 
 struct Call {
   std::string op;
@@ -165,4 +163,4 @@ TEST_CASE("by place alone a module of another name is a mismatch") {
 }
 
 }  // namespace
-}  // namespace repro_check::comparators
+}  // namespace repro_check::comparators::renames_test

@@ -12,7 +12,7 @@
 
 #include "tests/comparators/trace_builder.h"
 
-namespace repro_check::comparators {
+namespace repro_check::comparators::streams_test {
 namespace {
 
 using Stream = std::pair<std::uint32_t, std::uint32_t>;  // rank, lane
@@ -63,4 +63,4 @@ TEST_CASE("streams of ranks and lanes are paired each in its order, however they
 }
 
 }  // namespace
-}  // namespace repro_check::comparators
+}  // namespace repro_check::comparators::streams_test

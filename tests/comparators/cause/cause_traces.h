@@ -12,8 +12,6 @@
 
 namespace repro_check::comparators {
 
-inline int exit_of(const Report& report) { return static_cast<int>(exit_code_of(report)); }
-
 inline bool mentions(const std::string& text, const std::string& words) {
   return text.find(words) != std::string::npos;
 }

@@ -9,7 +9,7 @@
 
 #include "tests/comparators/cause/cause_traces.h"
 
-namespace repro_check::comparators {
+namespace repro_check::comparators::program_cause_test {
 namespace {
 
 Trace program(const std::string& run) {
@@ -440,4 +440,4 @@ TEST_CASE("a module of a program in another mode is known by what its operators 
 }
 
 }  // namespace
-}  // namespace repro_check::comparators
+}  // namespace repro_check::comparators::program_cause_test

@@ -8,7 +8,7 @@
 #include "tests/comparators/cause/cause_traces.h"
 #include "tests/comparators/said.h"
 
-namespace repro_check::comparators {
+namespace repro_check::comparators::spread_test {
 namespace {
 
 using Ops = std::vector<std::uint64_t>;
@@ -164,4 +164,4 @@ TEST_CASE("an operator of one side alone taints what reads it") {
 }
 
 }  // namespace
-}  // namespace repro_check::comparators
+}  // namespace repro_check::comparators::spread_test

@@ -9,7 +9,7 @@
 #include "tests/comparators/cause/cause_traces.h"
 #include "tests/comparators/said.h"
 
-namespace repro_check::comparators {
+namespace repro_check::comparators::told_apart_test {
 namespace {
 
 /// The inputs of the only call, as a run records them: a tensor and `n`.
@@ -200,4 +200,4 @@ TEST_CASE("what was called with other arguments read no differing inputs") {
 }
 
 }  // namespace
-}  // namespace repro_check::comparators
+}  // namespace repro_check::comparators::told_apart_test

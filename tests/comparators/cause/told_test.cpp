@@ -13,7 +13,7 @@
 
 #include "tests/comparators/cause/cause_traces.h"
 
-namespace repro_check::comparators {
+namespace repro_check::comparators::told_test {
 namespace {
 
 std::pair<Trace, Trace> pair_with(const std::vector<double>& errors) {
@@ -148,4 +148,4 @@ TEST_CASE("without an observer for what is fine, nothing is told of it") {
 }
 
 }  // namespace
-}  // namespace repro_check::comparators
+}  // namespace repro_check::comparators::told_test

@@ -14,7 +14,7 @@
 #include "comparators/measure/metrics.h"
 #include "tests/comparators/cause/cause_traces.h"
 
-namespace repro_check::comparators {
+namespace repro_check::comparators::trail_test {
 namespace {
 
 CompareOptions with_trail() {
@@ -156,4 +156,4 @@ TEST_CASE("a map puts an element where it is, and takes NaN for what its bits ar
 }
 
 }  // namespace
-}  // namespace repro_check::comparators
+}  // namespace repro_check::comparators::trail_test

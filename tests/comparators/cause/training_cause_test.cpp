@@ -10,7 +10,7 @@
 #include "tests/comparators/cause/cause_traces.h"
 #include "tests/support/memory_source.h"
 
-namespace repro_check::comparators {
+namespace repro_check::comparators::training_cause_test {
 namespace {
 
 Trace program(const std::string& run) {
@@ -201,4 +201,4 @@ TEST_CASE("values shown under a tolerance are those beyond it") {
 }
 
 }  // namespace
-}  // namespace repro_check::comparators
+}  // namespace repro_check::comparators::training_cause_test

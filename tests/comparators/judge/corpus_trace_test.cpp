@@ -10,10 +10,8 @@
 #include "tests/comparators/said.h"
 #include "tests/comparators/trace_builder.h"
 
-namespace repro_check::comparators {
+namespace repro_check::comparators::corpus_trace_test {
 namespace {
-
-int exit_of(const Report& report) { return static_cast<int>(exit_code_of(report)); }
 
 using Names = std::vector<std::string>;
 
@@ -231,4 +229,4 @@ TEST_CASE("L4: swapping the sides keeps the exit code under bitwise") {
 }
 
 }  // namespace
-}  // namespace repro_check::comparators
+}  // namespace repro_check::comparators::corpus_trace_test

@@ -7,7 +7,7 @@
 #include "tests/comparators/corpus.h"
 #include "tests/comparators/said.h"
 
-namespace repro_check::comparators {
+namespace repro_check::comparators::corpus_values_test {
 namespace {
 
 using configs::EqualNan;
@@ -21,8 +21,6 @@ Report judge(const std::string& dtype,
                       one_op("candidate", tensor_of(dtype, to, key)),
                       options);
 }
-
-int exit_of(const Report& report) { return static_cast<int>(exit_code_of(report)); }
 
 int exit_of(const std::string& dtype,
             const ordered_json& from,
@@ -186,4 +184,4 @@ TEST_CASE("bit-equal passes under every policy but equal_nan never") {
 }
 
 }  // namespace
-}  // namespace repro_check::comparators
+}  // namespace repro_check::comparators::corpus_values_test

@@ -8,7 +8,7 @@
 #include "comparators/measure/policy.h"
 #include "tests/comparators/trace_builder.h"
 
-namespace repro_check::comparators {
+namespace repro_check::comparators::fp64_test {
 namespace {
 
 using configs::PolicyKind;
@@ -140,4 +140,4 @@ TEST_CASE("integers have to be equal, and need nothing in float64") {
 }
 
 }  // namespace
-}  // namespace repro_check::comparators
+}  // namespace repro_check::comparators::fp64_test

@@ -15,7 +15,7 @@
 #include "core/error.h"
 #include "tests/comparators/trace_builder.h"
 
-namespace repro_check::comparators {
+namespace repro_check::comparators::noise_test {
 namespace {
 
 using configs::NoiseFloors;
@@ -252,4 +252,4 @@ TEST_CASE("a file of floors reads back as it was, and refuses any change") {
 }
 
 }  // namespace
-}  // namespace repro_check::comparators
+}  // namespace repro_check::comparators::noise_test

@@ -8,7 +8,7 @@
 #include "tests/comparators/said.h"
 #include "tests/comparators/trace_builder.h"
 
-namespace repro_check::comparators {
+namespace repro_check::comparators::policies_test {
 namespace {
 
 using configs::AttributeRule;
@@ -47,8 +47,6 @@ Report judge_bits(const std::string& dtype,
                   const CompareOptions& options) {
   return judge(tensor_of(dtype, {from}, "bits"), tensor_of(dtype, {to}, "bits"), options);
 }
-
-int exit_of(const Report& report) { return static_cast<int>(exit_code_of(report)); }
 
 const TensorComparison& only_output(const Report& report) {
   REQUIRE(report.first_divergence);
@@ -295,4 +293,4 @@ TEST_CASE("bit-equal passes under every policy") {
 }
 
 }  // namespace
-}  // namespace repro_check::comparators
+}  // namespace repro_check::comparators::policies_test

@@ -7,7 +7,7 @@
 
 #include "tests/comparators/cause/cause_traces.h"
 
-namespace repro_check::comparators {
+namespace repro_check::comparators::unwritten_test {
 namespace {
 
 /// Memory `b` is allocated, its first half is written from x, and `reader` reads the whole.
@@ -173,4 +173,4 @@ TEST_CASE("a difference that an earlier write left in the storage is that write'
 }
 
 }  // namespace
-}  // namespace repro_check::comparators
+}  // namespace repro_check::comparators::unwritten_test

@@ -14,18 +14,18 @@
 #include "core/tensor/dtype.h"
 #include "tests/comparators/measure/random_block.h"
 
-namespace repro_check::comparators {
+namespace repro_check::comparators::block_loops_test {
 namespace {
 
 constexpr std::uint32_t kSeed = 20260104;
 constexpr int kRounds = 400;
 
-using test_support::any_count;
-using test_support::any_policy;
-using test_support::any_sums;
-using test_support::Block;
-using test_support::Unit;
-using test_support::units;
+using random_block::any_count;
+using random_block::any_policy;
+using random_block::any_sums;
+using random_block::Block;
+using random_block::Unit;
+using random_block::units;
 
 /// Everything a loop leaves behind, bit by bit.
 struct Outcome {
@@ -174,4 +174,4 @@ TEST_CASE("the comparison of two outcomes sees one bit") {
 }
 
 }  // namespace
-}  // namespace repro_check::comparators
+}  // namespace repro_check::comparators::block_loops_test

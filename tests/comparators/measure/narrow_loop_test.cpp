@@ -14,17 +14,17 @@
 #include "comparators/measure/float_block.h"
 #include "tests/comparators/measure/random_block.h"
 
-namespace repro_check::comparators {
+namespace repro_check::comparators::narrow_loop_test {
 namespace {
 
 constexpr std::uint32_t kSeed = 20261122;
 constexpr int kRounds = 400;
 
-using test_support::any_count;
-using test_support::any_policy;
-using test_support::Block;
-using test_support::Unit;
-using test_support::units;
+using random_block::any_count;
+using random_block::any_policy;
+using random_block::Block;
+using random_block::Unit;
+using random_block::units;
 
 /// What the narrow loop says of one pair, from the definitions alone.
 struct PairFacts {
@@ -141,4 +141,4 @@ TEST_CASE("float32: what a block holds is what its pairs are, one by one") {
 }
 
 }  // namespace
-}  // namespace repro_check::comparators
+}  // namespace repro_check::comparators::narrow_loop_test

@@ -16,7 +16,7 @@
 
 #include "comparators/measure/float_block.h"
 
-namespace repro_check::comparators::test_support {
+namespace repro_check::comparators::random_block {
 
 struct Unit {
   std::string_view name;
@@ -150,4 +150,4 @@ inline std::size_t any_count(std::mt19937_64& random) {
   return kBlockLanes * (1 + random() % (kBlock / kBlockLanes));
 }
 
-}  // namespace repro_check::comparators::test_support
+}  // namespace repro_check::comparators::random_block

@@ -9,7 +9,7 @@
 
 #include "comparators/report/report.h"
 
-namespace repro_check::comparators {
+namespace repro_check::comparators::run_statistics_test {
 namespace {
 
 using Counts = std::vector<std::uint64_t>;
@@ -135,4 +135,4 @@ TEST_CASE("runs in all to see the odd one") {
 }
 
 }  // namespace
-}  // namespace repro_check::comparators
+}  // namespace repro_check::comparators::run_statistics_test

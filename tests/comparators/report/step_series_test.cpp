@@ -10,7 +10,7 @@
 
 #include "tests/comparators/cause/cause_traces.h"
 
-namespace repro_check::comparators {
+namespace repro_check::comparators::step_series_test {
 namespace {
 
 using Kind = StepSeries::Kind;
@@ -125,4 +125,4 @@ TEST_CASE("operators inside of compiled regions are counted among no others") {
 }
 
 }  // namespace
-}  // namespace repro_check::comparators
+}  // namespace repro_check::comparators::step_series_test

@@ -5,7 +5,7 @@
 
 #include <optional>
 
-namespace repro_check::comparators {
+namespace repro_check::comparators::obstacles_test {
 namespace {
 
 using core::ProgramEnd;
@@ -86,4 +86,4 @@ TEST_CASE("a hook of the recorder that failed is an obstacle") {
 }
 
 }  // namespace
-}  // namespace repro_check::comparators
+}  // namespace repro_check::comparators::obstacles_test

@@ -11,7 +11,7 @@
 
 #include "tests/comparators/trace_builder.h"
 
-namespace repro_check::comparators {
+namespace repro_check::comparators::repeatability_test {
 namespace {
 
 constexpr std::size_t kAll = 1000;
@@ -213,4 +213,4 @@ TEST_CASE("more than half of the runs differing makes the first the odd one") {
 }
 
 }  // namespace
-}  // namespace repro_check::comparators
+}  // namespace repro_check::comparators::repeatability_test

@@ -7,7 +7,7 @@
 #include "tests/comparators/said.h"
 #include "tests/comparators/trace_builder.h"
 
-namespace repro_check::comparators {
+namespace repro_check::comparators::resume_test {
 namespace {
 
 /// What two small runs say of a loss scale and of a generator; the generator as a number.
@@ -302,4 +302,4 @@ TEST_CASE("records of checkpoints pair in no comparison") {
 }
 
 }  // namespace
-}  // namespace repro_check::comparators
+}  // namespace repro_check::comparators::resume_test

@@ -9,7 +9,7 @@
 #include "tests/comparators/said.h"
 #include "tests/comparators/trace_builder.h"
 
-namespace repro_check::comparators {
+namespace repro_check::comparators::second_pair_test {
 namespace {
 
 /// Recordings of four operators of which the third reads what the first made.
@@ -226,4 +226,4 @@ TEST_CASE("a second pair that cannot be judged does not take back the first one'
 }
 
 }  // namespace
-}  // namespace repro_check::comparators
+}  // namespace repro_check::comparators::second_pair_test
