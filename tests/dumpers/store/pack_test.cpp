@@ -128,7 +128,7 @@ TEST_CASE("nothing is replaced unasked, and what fails leaves nothing") {
   const std::string before = read_bytes(made.pack);
   const Names names = names_in(made.directory.path());
   CHECK(contains(error_of(ErrorKind::kUsage, [&] { pack_dump(made.dump, made.pack, {}); }),
-                 "already there | add --force"));
+                 "already exists | add --force"));
   error_of(ErrorKind::kUsage, [&] { pack_dump(made.dump, made.dump, {kPackLevel, true}); });
   error_of(ErrorKind::kUsage, [&] { pack_dump(made.pack, made.directory / "x.tar.zst", {}); });
   error_of(ErrorKind::kUsage, [&] { unpack_dump(made.pack, made.dump, false); });
