@@ -392,8 +392,7 @@ void decide(const VerdictInput& input, Report& report) {
     }
     report.reasons.push_back(std::move(reason));
   }
-  report.mend = report.kind == DivergenceKind::kRestore ? restore_advice(*report.resume->leading())
-                                                        : mend_for(input, report);
+  if (report.kind != DivergenceKind::kRestore) report.mend = mend_for(input, report);
 }
 
 class Comparison {

@@ -798,10 +798,16 @@ std::string code_text(const Report& report) {
   return core::line_text(shown_record(*first).site.get()) + ": " + first->code;
 }
 
+std::string mend_of(const Report& report) {
+  const bool is_restore = report.mend.empty() && report.kind == DivergenceKind::kRestore;
+  const auto* state = is_restore && report.resume ? report.resume->leading() : nullptr;
+  return state == nullptr ? report.mend : words_of(*finding_of(*state)).fix;
+}
+
 std::string fix_of(const Report& report) {
+  std::string mend = mend_of(report);
   const bool has_cause = report.status == Status::kDiverged && report.first_divergence;
-  return report.mend.empty() && has_cause ? words_of(report.first_divergence->cause).fix
-                                          : report.mend;
+  return mend.empty() && has_cause ? words_of(report.first_divergence->cause).fix : mend;
 }
 
 std::optional<Line> parting_line(const Report& report) {

@@ -71,6 +71,8 @@ std::string ranks_text(const Report& report);
 
 /// `step count of the optimizer not loaded: count.fc.weight.step, 3 against 0`, not escaped.
 std::string restored_text(const comparators::RestoredState& state);
+/// What to do about a verdict, beside the fix of its cause.
+std::string mend_of(const Report& report);
 /// `saved at train.py:31, loaded at train.py:12`, as far as it is known; not escaped.
 std::string checkpoint_text(const comparators::ResumeSummary& resume);
 

@@ -91,6 +91,11 @@ enum class FindingId : std::uint8_t {
   kAveragedAtTimes,
   // What a recording shows by itself.
   kReadUnwritten,
+  // What a resumed run goes on from.
+  kStateNotSaved,
+  kStateNotLoaded,
+  kStateUsedUp,
+  kStateMisplaced,
   // Why ranks cannot be held against each other.
   kSeveralRuns,
   kSeveralAttempts,

@@ -140,38 +140,25 @@ std::string_view restored_name(Restored outcome) noexcept {
                        static_cast<std::size_t>(outcome));
 }
 
-std::string restore_advice(const RestoredState& state) {
-  const std::string_view what = state_name(state.kind);
-  switch (state.outcome) {
-    case Restored::kNotSaved:
-      if (state.kind == StateKind::kBatch) {
-        return "save what selects the batch, the position in the data or the state of a "
-               "generator, and restore it from there";
-      }
-      return fmt::format("put the {} into what is given to torch.save, and restore it from there",
-                         what);
-    case Restored::kNotLoaded:
-      if (state.kind == StateKind::kBatch) {
-        return "the checkpoint has what selects the batch, the position in the data or the state "
-               "of a generator: restore it before the first step";
-      }
-      return fmt::format("the checkpoint has the {}: restore it before the first step", what);
-    case Restored::kUsedUp:
-      return fmt::format(
-          "restore the {} after what changes it{}{}, or save it when that has already happened",
-          what,
-          state.place.empty() ? "" : ": ",
-          state.place);
-    case Restored::kMisplaced:
-      return fmt::format(
-          "for the {}: give the optimizer the model's own parameters, in the order of the first "
-          "run, and make it after whatever replaces them, as load_state_dict(assign=True) does",
-          what);
-    case Restored::kRight:
-    case Restored::kNotProven:
-      return {};
-  }
-  return {};
+std::optional<Finding> finding_of(const RestoredState& state) {
+  if (!state.parts()) return std::nullopt;
+  constexpr std::array kIds{FindingId::kStateNotSaved,
+                            FindingId::kStateNotLoaded,
+                            FindingId::kStateUsedUp,
+                            FindingId::kStateMisplaced};
+  const int behind = static_cast<int>(state.outcome) - static_cast<int>(Restored::kNotSaved);
+  const bool is_other = state.kind == StateKind::kOtherModule;
+  Finding finding{kIds.at(static_cast<std::size_t>(behind)), Finding::Weight::kProof};
+  finding.where.line = state.place;
+  finding.with("state", std::string(state_name(state.kind)))
+      .with("what", std::string(is_other ? "other module" : state_name(state.kind)))
+      .with("is_batch", state.kind == StateKind::kBatch)
+      .with("name", state.name)
+      .with("detail", state.detail)
+      .with("items", number_field(state.items))
+      .with("differing", number_field(state.differing));
+  if (state.moved) finding.with("moved", number_field(*state.moved));
+  return finding;
 }
 
 std::string_view cause_id(CauseKind kind) noexcept {

@@ -296,8 +296,8 @@ struct RestoredState {
   }
 };
 
-/// How to have it restored; empty where nothing is to be done.
-std::string restore_advice(const RestoredState& state);
+/// What is wrong with it; null where nothing is to be done.
+std::optional<Finding> finding_of(const RestoredState& state);
 
 /// Of a run that resumed from a checkpoint of the run that it is held against.
 struct ResumeSummary {

@@ -98,7 +98,7 @@ TEST_CASE("what is no report of this version is refused, saying why") {
   const std::string json = render_json(tests::handmade_reports()[0].report, {});
   CHECK(refusal_of(json).empty());
   CHECK(refusal_of("").find("it is not JSON, or not complete") != std::string::npos);
-  CHECK(refusal_of(json.substr(0, json.size() / 2)).find("not whole") != std::string::npos);
+  CHECK(refusal_of(json.substr(0, json.size() / 2)).find("not complete") != std::string::npos);
   CHECK(refusal_of("[]").find("it holds no report") != std::string::npos);
   CHECK(refusal_of("{}").find("it is not a JSON report") != std::string::npos);
   const std::string deep = std::string(1000000, '[') + std::string(1000000, ']');

@@ -65,6 +65,7 @@ constexpr std::array kTables{
     Placed{"RANKS.md", "data"},
     Placed{"RANKS.md", "ranks"},
     Placed{"REPORTS.md", "recording"},
+    Placed{"REPORTS.md", "resume"},
 };
 
 /// Puts the tables of a page between their marks.

@@ -236,7 +236,7 @@ class Collector {
     }
     add_runs();
     if (holds(report_, Status::kNotComparable) || holds(report_, Status::kNothingCompared)) {
-      add_verdict(RuleId::kNotComparable, Subject::kCoverage).detail = report_.mend;
+      add_verdict(RuleId::kNotComparable, Subject::kCoverage).detail = mend_of(report_);
     }
     add_stale();
     for (const OpDivergence* op : every_divergence(report_)) add_operator(*op);
@@ -303,7 +303,7 @@ class Collector {
                  : (run.status == "partial" ? RuleId::kNotComparable : RuleId::kDamaged);
       Alert& alert = add(rule, failed ? Subject::kRun : Subject::kDump, std::move(text));
       alert.run = i;
-      alert.detail = report_.mend;
+      alert.detail = mend_of(report_);
     }
   }
 
@@ -313,7 +313,7 @@ class Collector {
     if (gate_ != nullptr) {
       alert.detail = changes_text(gate_->changes) + changes_text(gate_->nearest_changes);
     }
-    alert.detail += report_.mend;
+    alert.detail += mend_of(report_);
   }
 
   /// The entry that would have excused the operator before its day was over.
@@ -414,7 +414,7 @@ class Collector {
         gate_ != nullptr &&
         (gate_->baseline == BaselineState::kDiffers || gate_->baseline == BaselineState::kDamaged);
     const Subject subject = is_about_baseline ? Subject::kBaseline : Subject::kCoverage;
-    add_verdict(fallback_rule(), subject).detail = report_.mend;
+    add_verdict(fallback_rule(), subject).detail = mend_of(report_);
     std::rotate(found_.begin(), found_.end() - 1, found_.end());
   }
 

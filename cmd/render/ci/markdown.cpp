@@ -36,7 +36,7 @@ std::string verdict_block(const Report& report) {
   add("returned: ", returned_text(report), kMostVerdict / 2);
   add("random: ", random_text(report), kMostVerdict / 2);
   for (const std::string& note : non_finite_of(report)) add("", note, kMostVerdict / 2);
-  add("", report.mend, kMostVerdict);
+  add("", mend_of(report), kMostVerdict);
   return markdown_block(text);
 }
 

@@ -641,8 +641,14 @@ void describe_verdict(auto f, Of<decltype(f), Report>& it) {
   f MEMBER(status) MEMBER(kind);
   f.derived("exit_code", [&] { return Json(static_cast<int>(exit_code_of(it))); });
   f.derived("headline", [&] { return json_text(verdict_line(it).raw()); });
-  f MEMBER(reasons) MEMBER(also) TEXT(mend) TEXT(policy) SOMETIMES(policy_kind)
-      MEMBER(from_accepted);
+  f MEMBER(reasons) MEMBER(also);
+  if constexpr (f.kReads) {
+    f TEXT(mend);
+  } else {
+    const std::string mend = mend_of(it);
+    f("mend", OrNull{mend});
+  }
+  f TEXT(policy) SOMETIMES(policy_kind) MEMBER(from_accepted);
 }
 
 void describe_differences(JsonWriter f, const Report& report) {
@@ -835,9 +841,15 @@ void describe_gate(auto f, Of<decltype(f), GateOutcome>& it) {
       SOMETIMES(flags);
 }
 
-/// The causes are read where they stand: with their operators.
+/// The lead first. Causes are read where they stand, with their operators; so are restored states.
 void describe_findings(JsonWriter f, const Report& it) {
-  f.json() = cause_findings(it);
+  f.json() = Json::array();
+  if (it.resume) {
+    for (const comparators::RestoredState& state : it.resume->states) {
+      if (const auto finding = finding_of(state)) f.json().push_back(json_of(*finding));
+    }
+  }
+  for (Json& cause : cause_findings(it)) f.json().push_back(std::move(cause));
   for (const comparators::Finding& finding : it.findings) f.json().push_back(json_of(finding));
   for (const comparators::Phrase& warning : it.warnings) {
     f.json().push_back({{"id", warning.key},
@@ -854,7 +866,8 @@ void describe_findings(JsonReader f, Report& it) {
     const JsonReader each(finding, "findings");
     std::string id;
     each("id", id);
-    if (comparators::cause_of_id(id)) continue;
+    // Of causes and of restored states another member tells all.
+    if (comparators::cause_of_id(id) || id.starts_with("state-")) continue;
     if (phrase_text(id).empty()) {
       describe(each, it.findings.emplace_back());
     } else {
