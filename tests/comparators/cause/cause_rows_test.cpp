@@ -358,7 +358,7 @@ TEST_CASE("putting adds only where it is told to accumulate") {
         .evidence;
   };
   CHECK(mentions(evidence({{"accumulate", true}}), "it adds in the order"));
-  CHECK(mentions(evidence({{"accumulate", false}}), "any may come last"));
+  CHECK(mentions(evidence({{"accumulate", false}}), "any of them may be written last"));
   CHECK_FALSE(mentions(evidence({{"accumulate", false}}), "adds"));
   CHECK_FALSE(mentions(evidence(ordered_json::object()), "adds"));
 }

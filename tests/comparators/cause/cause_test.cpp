@@ -95,8 +95,9 @@ TEST_CASE("a value without a name is no layer that moved") {
   }
   candidate.tensor("mean", {3, 5}).tensor("t2", {9, 11});
   candidate.json()["ops"][2]["inputs"]["in1"] = "mean";
-  CHECK(mentions(cause_of(compare_traces(baseline, candidate)).evidence,
-                 "where the baseline reads state `head.weight`, the candidate reads what is no"));
+  CHECK(mentions(
+      cause_of(compare_traces(baseline, candidate)).evidence,
+      "where the baseline reads state `head.weight`, the candidate reads a tensor that is no"));
 }
 
 TEST_CASE("weights that differ and change no output are a difference, not a divergence") {

@@ -200,7 +200,7 @@ TEST_CASE("a parameter that one run alone freezes is told where its gradient is 
   baseline.op("aten::mm", {"y"}, {"g"}, {{"phase", "backward"}});
   const auto cause = cause_of(compare_traces(baseline, candidate));
   CHECK(mentions(cause.evidence,
-                 "gradients are asked of `in1` at op 0 aten::linear (m) in the baseline alone"));
+                 "`in1` requires gradients at op 0 aten::linear (m) in the baseline alone"));
   CHECK(mentions(cause.advice, "requires_grad"));
 }
 
@@ -235,7 +235,7 @@ TEST_CASE(
     }
     const auto cause = cause_of(compare_traces(baseline, candidate));
     CHECK(cause.name() == "rng stream");
-    CHECK(mentions(cause.evidence, "threads draw from it as they come") == !is_own);
+    CHECK(mentions(cause.evidence, "threads draw from it in no fixed order") == !is_own);
     CHECK(mentions(cause.advice, "a generator of its own") == !is_own);
   }
 }
@@ -276,7 +276,7 @@ TEST_CASE("a program that seeds nothing is told so") {
   CHECK(mentions(cause.evidence, "random numbers were not seeded: it draws from a generator"));
   CHECK(cause.advice ==
         "torch.manual_seed(0) before this line (random.seed, numpy.random.seed likewise), or, to "
-        "look behind it: --seed 0");
+        "find what differs after it: --seed 0");
 
   // By the program with another number each time, where that is seen and where it is not; by
   // repro-check; a generator of the program's own.
@@ -290,10 +290,11 @@ TEST_CASE("a program that seeds nothing is told so") {
 
 TEST_CASE("a function whose second call draws on is told so in its own words") {
   const ordered_json call = {{"process.state", "restored"}};
-  CHECK(mentions(cause_of(drawing(7, 7, call)).advice, "or, to look behind it: seed=0"));
+  CHECK(
+      mentions(cause_of(drawing(7, 7, call)).advice, "or, to find what differs after it: seed=0"));
   CHECK(cause_of(drawing(7, 7, call)).headline == kUnseeded);
   // In a process of its own it is unknown what moved a generator that both runs seeded alike.
-  CHECK(mentions(cause_of(drawing(7, 7)).evidence, "found the generator at another place"));
+  CHECK(mentions(cause_of(drawing(7, 7)).evidence, "found the generator at another position"));
 }
 
 /// A step of an optimizer that was given its parameters in this order; `told` are its options.

@@ -126,7 +126,7 @@ TEST_CASE("draws of which one run made its own on the host stand apart by that")
   const auto cause =
       cause_of(compute("aten::rand", drawn(0), drawn(3838), kNone, {{"rng", "host"}}));
   CHECK(cause.name() == "rng stream");
-  CHECK(mentions(cause.evidence, "the runs draw in other ways: rng device -> host"));
+  CHECK(mentions(cause.evidence, "the runs draw in different ways: rng device -> host"));
   CHECK(mentions(cause.advice, "give both runs one \"rng\""));
 }
 

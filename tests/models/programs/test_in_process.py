@@ -285,7 +285,7 @@ class InProcess(unittest.TestCase):
             shown = " ".join(repro_check.compare(draws).text.split())
             self.assertIn("DIVERGED at step 0: random numbers were not seeded ", shown)
             self.assertIn("test_in_process.py", shown)
-            self.assertIn("or, to look behind it: seed=0", shown)
+            self.assertIn("or, to find what differs after it: seed=0", shown)
             outcome = repro_check.compare(draws, seed=0)
             self.assertIn("REPRODUCIBLE with seed 0 set by repro-check: ", outcome.text)
 

@@ -304,7 +304,7 @@ class Run(Program):
 
     def test_groups_with_other_options_are_named(self):
         first = self.compare(self.GROUPED, "grouped")
-        self.assertIn("the optimizer was told other numbers: option.weight_decay[1]: nothing against 0",
+        self.assertIn("the optimizer was given different numbers: option.weight_decay[1]: nothing against 0",
                       first["cause"]["evidence"])
         self.assertEqual(first["cause"]["advice"], "give the optimizers of both the same options")
 
@@ -488,7 +488,7 @@ class Run(Program):
                 model(torch.ones(2, 3)).sum().backward()
                 optimizer.step()
             """)
-            self.assertIn("the optimizer was told other numbers: option.weight_decay[0]", first["cause"]["evidence"])
+            self.assertIn("the optimizer was given different numbers: option.weight_decay[0]", first["cause"]["evidence"])
 
     def test_unread_tensors_are_not_known_to_be_the_same(self):
         first = self.compare("""
@@ -574,7 +574,7 @@ class Run(Program):
             model[0].weight.requires_grad_(sys.argv[1] == "0")
             model(torch.ones(3, 4)).sum().backward()
         """)
-        self.assertIn("gradients are asked of `weight` at op", first["cause"]["evidence"])
+        self.assertIn("`weight` requires gradients at op", first["cause"]["evidence"])
         self.assertIn("in the baseline alone", first["cause"]["evidence"])
 
     def test_memory_that_is_written_in_part_is_named(self):
@@ -673,7 +673,7 @@ memory.numpy()[:] = float(sys.argv[1])
         place, = (line for line in found.stdout.splitlines() if "parts at step 0, optimizer, op " in line)
         self.assertIn(f"train.py:{STEP}", place)
         self.assertIn("origin", place)
-        self.assertIn("the optimizer was told other numbers: option.eps[0]: 1e-08 against 1e-07", found.stdout)
+        self.assertIn("the optimizer was given different numbers: option.eps[0]: 1e-08 against 1e-07", found.stdout)
         self.assertNotIn("graph", found.stdout)
         self.assertIn("--eps 1e-7", found.stdout)
         # The second pair has the values.

@@ -21,7 +21,7 @@ DRAWS = 2  # the line
 SEEDED = UNSEEDED.replace("import torch\n", "import torch\n    torch.manual_seed(3)\n")
 CLEAN = {k: v for k, v in os.environ.items() if k not in ("CI", "PYTHONHASHSEED", "PYTHONPATH")}
 TOLD = "DIVERGED at step 0: random numbers were not seeded "
-FIX = "torch.manual_seed(0) before this line (random.seed, numpy.random.seed likewise), or, to look behind it: --seed 0"
+FIX = "torch.manual_seed(0) before this line (random.seed, numpy.random.seed likewise), or, to find what differs after it: --seed 0"
 DIGESTS = ["--set", "/dump/level=digest"]  # in one pair of runs
 WITH_SEED = "REPRODUCIBLE with seed 0 set by repro-check: "
 
@@ -102,7 +102,7 @@ class Seeds(ToolTest):
                 shown = self.says(1, "run", *DIGESTS, "--", *program)[0]
                 self.assertTrue(shown.startswith(TOLD), shown)
                 function = "numpy.random.seed" if "numpy" in number else "random.seed"
-                self.assertIn(f"fix {function}(0) at the start, or, to look behind it: --seed 0", shown)
+                self.assertIn(f"fix {function}(0) at the start, or, to find what differs after it: --seed 0", shown)
                 self.assertTrue(self.says(0, "run", "--seed", "0", "--", *program)[0].startswith(WITH_SEED))
 
     def test_what_a_program_seeds_otherwise_is_told_as_before(self):

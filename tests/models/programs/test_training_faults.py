@@ -62,7 +62,7 @@ class Faults(ToolTest):
 
     def test_a_step_whose_operators_were_not_read(self):
         report = self.compare("epsilon", 1, dump={"level": "digest"})
-        self.assert_step(report, 3, "the optimizer was told other numbers: option.eps[0]: 1e-08 against 1e-06")
+        self.assert_step(report, 3, "the optimizer was given different numbers: option.eps[0]: 1e-08 against 1e-06")
         report = self.compare("state", 1, dump={"level": "digest"})
         self.assert_step(report, 3, "gradients were equal, and what the optimizer keeps parts first",
                          "--optimizer operators")
@@ -83,7 +83,7 @@ class Faults(ToolTest):
 
     def test_a_step_that_was_not_recorded(self):
         report = self.compare("epsilon", 1, dump={"steps": "0:2"})
-        self.assert_step(report, 3, "the optimizer was told other numbers: option.eps[0]: 1e-08 against 1e-06")
+        self.assert_step(report, 3, "the optimizer was given different numbers: option.eps[0]: 1e-08 against 1e-06")
         report = self.compare("nudge", 1, dump={"steps": "0:2"})
         self.assert_step(report, 5, "gradients and what the optimizer keeps were equal", "--steps 5", "steps 0:2")
 
