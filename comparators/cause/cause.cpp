@@ -1249,7 +1249,6 @@ Attribution from_order(const JudgedCall& call, const Evidence& evidence) {
   if (const auto op = before_order(order.index, evidence)) {
     return inherited_from(*op, "order-parts");
   }
-  const core::Value* sampler = core::find_argument(order, core::kSampler);
   Attribution result;
   const auto size = [](const core::OpRecord& of) {
     return core::list_argument<std::int64_t>(of, core::kOrderSamples).size();
@@ -1265,10 +1264,10 @@ Attribution from_order(const JudgedCall& call, const Evidence& evidence) {
   }
   result.cause = {
       CauseKind::kConstant,
-      followed_by(Phrase("ordered-by-program",
-                         {{"sampler",
-                           sampler == nullptr ? std::string("unknown") : core::to_text(*sampler)}}),
-                  of_host(evidence)),
+      followed_by(
+          Phrase("ordered-by-program",
+                 {{"sampler", core::argument_or<std::string>(order, core::kSampler, "unknown")}}),
+          of_host(evidence)),
       Phrase("do-order-samples")};
   return result;
 }

@@ -387,8 +387,9 @@ DataComparison compare_loader(std::int64_t number,
   }
   const std::uint64_t here = batches_of(one);
   const std::uint64_t there = batches_of(other);
-  const std::string equal = fmt::format("the same samples in the same order in {} batches{}",
+  const std::string equal = fmt::format("the same samples in the same order in {} batch{}{}",
                                         result.batches,
+                                        result.batches == 1 ? "" : "es",
                                         workers_text(one, other));
   result.what = equal;
   if (here != there) {

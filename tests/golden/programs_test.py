@@ -29,12 +29,13 @@ except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
 
+import diff_cases  # noqa: E402
 import model_cases  # noqa: E402
 import rank_cases  # noqa: E402
 import recording  # noqa: E402
 import resume_cases  # noqa: E402
 
-CASES = {**rank_cases.CASES, **resume_cases.CASES, **model_cases.CASES}
+CASES = {**rank_cases.CASES, **resume_cases.CASES, **diff_cases.CASES, **model_cases.CASES}
 # The dumps are read by the next process and thrown away: none has to reach a disk.
 os.fsync = lambda descriptor: None
 
