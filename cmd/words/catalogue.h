@@ -16,7 +16,7 @@ namespace repro_check::cmd {
 
 /// All words of one finding.
 struct FindingRow {
-  std::string table;     ///< of the documentation: replicas, exchanges, data, ranks, recording, resume
+  std::string table;  ///< of the documentation: replicas, exchanges, data, ranks, recording, resume
   std::string weight;    ///< proof, suspicion or note, as the documentation says it
   std::string title;     ///< a headline
   std::string evidence;  ///< what was seen
@@ -34,7 +34,8 @@ struct CauseRow {
 struct Catalogue {
   std::map<std::string, FindingRow, std::less<>> findings;
   std::map<std::string, CauseRow, std::less<>> causes;
-  std::map<std::string, std::string, std::less<>> phrases;  ///< what evidence and advice are made of
+  std::map<std::string, std::string, std::less<>>
+      phrases;  ///< what evidence and advice are made of
 };
 
 const Catalogue& catalogue();

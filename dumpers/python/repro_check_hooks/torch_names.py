@@ -22,7 +22,7 @@ _COMPILED = "inputs and results of compiled code are not recorded"
 _COMPILING = "the compiler's own operators are recorded as part of the program"
 _GROUPS = "the ranks of collectives and messages are not known"
 _HANDED_OUT = "batches of data loaders are not recorded"
-_KERNELS = "Triton kernels are not recorded"
+_KERNELS = "kernels of Triton are not recorded"
 _LANES = "operators of the threads of a pool are recorded without an order"
 _MADE_BY = "operators of worker processes are not recorded"
 _NUMPY = "draws from NumPy's generators are not recorded"
@@ -60,6 +60,9 @@ NAMES: "Dict[str, Dict[str, Row]]" = {
         "cuda.amp.GradScaler()._scale": (*_EVER, _SCALED),
         "multiprocessing.reductions.rebuild_tensor": (*_EVER, "memory from another process is not observed"),
         "nn.Module()._parameters": (*_EVER, "parameters that no optimizer has are not reported"),
+    },
+    "IPython.core.compilerop": {
+        "CachingCompiler()._filename_map": (*_EVER, "cells of a notebook are named by their files"),
     },
     "torch.optim.optimizer": {
         "Optimizer()._optimizer_step_post_hooks": ("2.0", "", _WAYS),
@@ -142,7 +145,7 @@ NAMES: "Dict[str, Dict[str, Row]]" = {
         "Autotuner._bench": (*_EVER, _TUNING),
     },
     "numpy.random": {
-        "bit_generator.randbits": (*_EVER, "NumPy generators without a seed are not seeded"),
+        "bit_generator.randbits": (*_EVER, "generators of NumPy that were made without a seed are not seeded"),
         "mtrand._rand": (*_EVER, _NUMPY),
         "mtrand._rand._bit_generator": (*_EVER, _NUMPY),
     },

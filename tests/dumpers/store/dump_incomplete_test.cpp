@@ -52,9 +52,8 @@ TEST_CASE("an incomplete recording is refused, and says how far it came") {
   }
   for (const fs::path& path : {dump, dump / "trace.h5"}) {
     CHECK(contains(error_of(ErrorKind::kDumpIncomplete, [&] { open_dump(path); }),
-                   path.string() +
-                       ": incomplete recording: 57 operators whole; op 57 aten::conv2d "
-                       "(backbone.conv1, model.py:40) did not return; out of memory"));
+                   path.string() + ": incomplete recording: 57 operators whole; op 57 aten::conv2d "
+                                   "(backbone.conv1, model.py:40) did not return; out of memory"));
   }
   CHECK(summarise_incomplete(dump)->completed == 57);
   fs::remove(dump / "journal.bin");
