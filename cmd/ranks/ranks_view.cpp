@@ -7,18 +7,25 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <span>
 #include <string_view>
 #include <utility>
 
 #include "cmd/ranks/rank_lines.h"
+#include "cmd/recording/source_files.h"
 #include "cmd/render/page.h"
 #include "cmd/render/say.h"
 #include "cmd/render/text.h"
 #include "cmd/reports/rank_slices.h"
 #include "cmd/words/finding_words.h"
 #include "comparators/ranks/ranks.h"
+#include "core/error.h"
+#include "core/trace/dump.h"
+#include "core/trace/op_record.h"
+#include "core/trace/program_records.h"
+#include "dumpers/store/dump_reader.h"
 
 namespace repro_check::cmd {
 
@@ -26,12 +33,14 @@ DESCRIBE(comparators::RankNumber, MEMBER(rank) MEMBER(value))
 
 namespace {
 
+using comparators::RankReads;
 using comparators::RanksReport;
 using comparators::ReplicaDifference;
 
 /// The document is the model of the text as well.
 constexpr std::array kLines{
     ViewLine{"cause", "{text}", "cause"},
+    ViewLine{"code", "{}", "code"},
     ViewLine{"fix", "{fix}", "cause"},
     ViewLine{
         "first",
@@ -90,6 +99,68 @@ std::string numbers_text(const ReplicaDifference& difference) {
   });
   if (said.empty() || difference.other_groups) return said;
   return fmt::format("{} is {}", difference.names.front(), said);
+}
+
+/// Where a rank has what parts.
+struct PartingRecord {
+  std::uint32_t rank = 0;
+  std::uint64_t op = 0;  ///< op index in its dump
+};
+
+PartingRecord parting_record(const ReplicaDifference& first) {
+  const auto& behind = first.behind_reduction;
+  return behind && !behind->call.empty() ? PartingRecord{behind->rank, behind->op}
+                                         : PartingRecord{first.rank, first.op};
+}
+
+/// `train.py:7: optimizer.step()`, of the line of the program at which `find_op` finds an operator
+/// of a rank's dump; empty where it finds none, or its dump is not at hand.
+std::string code_of_rank(const comparators::RankRead& rank,
+                         const std::function<std::uint64_t(const core::DumpSource&)>& find_op) {
+  try {
+    const auto dump = store::open_dump(rank.state.recording.location);
+    // What a slice of another machine tells of may lie there, and another run here.
+    if (dump->manifest().run_id != rank.run_id) return {};
+    const std::uint64_t op = find_op(*dump);
+    if (op >= dump->op_count()) return {};
+    const core::OpRecord record = dump->op_head(op);
+    const auto* frame = record.site ? core::display_frame(*record.site) : nullptr;
+    if (frame == nullptr) return {};
+    const std::string code = source_line(dump->manifest().sources, *frame);
+    return core::line_text(record.site.get()) + (code.empty() ? "" : ": " + code);
+  } catch (const core::Error&) {
+    return {};
+  }
+}
+
+std::uint64_t first_step(const core::DumpSource& dump) {
+  std::uint64_t op = 0;
+  while (op < dump.op_count() && dump.op_head(op).op->name != core::kStepRecord) ++op;
+  return op;
+}
+
+/// Whether a proof is the headline, which then stands nowhere else.
+bool leads_with_proof(const RanksReport& report) {
+  using Weight = comparators::Finding::Weight;
+  return report.leading() == nullptr && !report.findings.empty() &&
+         report.findings.front().weight == Weight::kProof;
+}
+
+/// Where the user's program made, or read, what the headline is about. What is not of one place is
+/// shown at the first step of the optimizer.
+std::string code_of(const RanksReport& report, const RankReads& reads) {
+  const ReplicaDifference* first = report.leading();
+  if (first == nullptr && !leads_with_proof(report)) return {};
+  const std::string line = first == nullptr ? report.findings.front().where.line : std::string();
+  if (!line.empty()) return line;
+  const PartingRecord place = first == nullptr ? PartingRecord() : parting_record(*first);
+  const auto rank = std::ranges::find_if(reads.ranks, [&](const comparators::RankRead& each) {
+    return each.state.is_read() && (first == nullptr || each.number() == place.rank);
+  });
+  if (rank == reads.ranks.end()) return {};
+  return code_of_rank(*rank, [&](const core::DumpSource& dump) {
+    return first == nullptr ? first_step(dump) : place.op;
+  });
 }
 
 /// Empty where it is not known.
@@ -167,7 +238,7 @@ Json only(const Json& ranks, const char* member, std::initializer_list<const cha
   return list;
 }
 
-Json ranks_document(const RanksReport& it, const std::string& dump) {
+Json ranks_document(const RanksReport& it, const RankReads& reads, const std::string& dump) {
   Json document{{"format", "repro-check-ranks"},
                 {"version", "2.0"},
                 {"dump", dump},
@@ -183,6 +254,7 @@ Json ranks_document(const RanksReport& it, const std::string& dump) {
   f MEMBER(why_not);
   document["first"] = nullptr;
   document["cause"] = nullptr;
+  document["code"] = code_of(it, reads);
   document["independent"] = Json::array();
   document["inherited"] = Json::array();
   document["kinds"] = Json::array();
@@ -237,13 +309,6 @@ std::string who_parts(const ReplicaDifference& first) {
   if (first.odd.size() == 1) return fmt::format("rank {} parts", first.odd.front());
   if (first.among.empty()) return "ranks part";
   return comparators::numbered("rank", first.among) + " part";
-}
-
-/// Whether a proof is the headline, which then stands nowhere else.
-bool leads_with_proof(const RanksReport& report) {
-  using Weight = comparators::Finding::Weight;
-  return report.leading() == nullptr && !report.findings.empty() &&
-         report.findings.front().weight == Weight::kProof;
 }
 
 RanksHeadline headline(const Json& document, const RanksReport& report) {
@@ -307,16 +372,16 @@ std::string next_lines(const RanksReport& report) {
         report.ranks, rank, [](const auto& state) { return state.recording.rank; });
     return shell_quote(found->recording.location);
   };
-  const auto inspect = [&](std::uint32_t rank, std::uint64_t op) {
-    return fmt::format("next: repro-check inspect {} --op {}\n", location(rank), op);
+  const auto inspect = [&](const PartingRecord& at) {
+    return fmt::format("next: repro-check inspect {} --op {}\n", location(at.rank), at.op);
   };
+  const std::string text = inspect(parting_record(*first));
   const auto& behind = first->behind_reduction;
-  if (behind && !behind->call.empty()) return inspect(behind->rank, behind->op);
-  const std::string text = inspect(first->rank, first->op);
+  if (behind && !behind->call.empty()) return text;
   // Ranks that are meant to read other data part at their first batch.
   const bool are_meant_to = first->kind != comparators::ReplicaKind::kActivations &&
                             (first->other_inputs || first->other_draws);
-  if (are_meant_to) return text + inspect(first->other_rank, first->other_op);
+  if (are_meant_to) return text + inspect({first->other_rank, first->other_op});
   return text + fmt::format("next: repro-check diff {} {}\n",
                             location(first->other_rank),
                             location(first->rank));
@@ -375,7 +440,7 @@ core::ExitCode emit_ranks(const comparators::RankReads& reads,
                           const GlobalOptions& globals) {
   require_rank_formats(flags);
   const RanksReport report = comparators::judge(reads);
-  const Json document = ranks_document(report, dumps.front());
+  const Json document = ranks_document(report, reads, dumps.front());
   const auto produce = [&](std::string_view format, const auto& options, const TextSink& sink) {
     if (format == "jsonl") {
       sink(slice_text({"ranks", dumps, reads.asked, reads.expected, lines_of(reads)}));

@@ -27,6 +27,13 @@ void put_parts(const Json& parts, std::string& text) {
   }
 }
 
+using Texts = std::map<std::string, std::string, std::less<>>;
+
+std::string_view text_in(const Texts& texts, std::string_view key) {
+  const auto found = texts.find(key);
+  return found == texts.end() ? std::string_view() : found->second;
+}
+
 Catalogue read_catalogue() {
   const Json parts = Json::parse(catalogue_text()).at("parts");
   const auto complete = [&](int /*depth*/, Json::parse_event_t event, Json& value) {
@@ -37,7 +44,8 @@ Catalogue read_catalogue() {
   const Json json = Json::parse(catalogue_text(), complete);
   return {rows_in<FindingRow>(json.at("findings")),
           rows_in<CauseRow>(json.at("causes")),
-          rows_in<std::string>(json.at("phrases"))};
+          rows_in<std::string>(json.at("phrases")),
+          rows_in<std::string>(json.at("headlines"))};
 }
 
 }  // namespace
@@ -58,9 +66,10 @@ const CauseRow& row_of(comparators::CauseKind kind) {
              : catalogue().causes.at(std::string(comparators::cause_id(kind)));
 }
 
-std::string_view phrase_text(std::string_view key) {
-  const auto found = catalogue().phrases.find(key);
-  return found == catalogue().phrases.end() ? std::string_view() : found->second;
+std::string_view phrase_text(std::string_view key) { return text_in(catalogue().phrases, key); }
+
+std::string_view phrase_headline(std::string_view key) {
+  return text_in(catalogue().headlines, key);
 }
 
 }  // namespace repro_check::cmd

@@ -36,6 +36,8 @@ struct Catalogue {
   std::map<std::string, CauseRow, std::less<>> causes;
   std::map<std::string, std::string, std::less<>>
       phrases;  ///< what evidence and advice are made of
+  /// In a verdict line, by phrases that say more of a cause than its own headline does.
+  std::map<std::string, std::string, std::less<>> headlines;
 };
 
 const Catalogue& catalogue();
@@ -47,5 +49,7 @@ const FindingRow& row_of(comparators::FindingId id);
 const CauseRow& row_of(comparators::CauseKind kind);
 /// Empty where no phrase is called so.
 std::string_view phrase_text(std::string_view key);
+/// Empty where the phrase has no headline.
+std::string_view phrase_headline(std::string_view key);
 
 }  // namespace repro_check::cmd

@@ -68,10 +68,11 @@ FindingText words_of(const Cause& cause) {
 bool is_proven(const Cause& cause) { return weight_of(cause) == "proof"; }
 
 std::string headline_of(const Cause& cause) {
-  const bool is_unseeded = std::ranges::any_of(cause.evidence, [](const Phrase& phrase) {
-    return phrase.key == "process-not-seeded" || phrase.key == "never-seeded";
-  });
-  return is_unseeded ? "random numbers were not seeded" : row_of(cause.kind).headline;
+  for (const Phrase& phrase : cause.evidence) {
+    std::string text = say_unescaped(phrase_headline(phrase.key), fields_json(phrase.fields));
+    if (!text.empty()) return text;
+  }
+  return row_of(cause.kind).headline;
 }
 
 std::string brief_of(const Cause& cause) {

@@ -118,6 +118,12 @@ std::vector<std::string> given_apart(const Report& report) {
   return settings;
 }
 
+// A seed from outside comes before it.
+bool is_seeded_by_program(const comparators::Cause& cause) {
+  return cause.advice &&
+         (cause.advice->key == "do-seed-generator" || cause.advice->key == "do-seed-alike");
+}
+
 // What mends the cause by itself, where it is a setting.
 std::string remedy_for(const Report& report, comparators::CauseKind cause) {
   using comparators::CauseKind;
@@ -140,7 +146,7 @@ std::string remedy_for(const Report& report, comparators::CauseKind cause) {
         return "/runs/1/seed=" + core::given_seed_text(baseline);
       }
       if (!is_seeded_apart) return "/rng=host";
-      return core::given_seed(baseline) ? "" : "/seed=0";
+      return core::given_seed(baseline) || is_seeded_by_program(first.cause) ? "" : "/seed=0";
     case CauseKind::kGeneratorAlgorithm:
       return "/rng=host";
     case CauseKind::kNondeterministicKernel:

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <iterator>
+#include <map>
 #include <string_view>
 
 #include "comparators/cause/known_kernels.h"
@@ -81,6 +82,8 @@ Phrase set_apart(const Difference& difference, const Evidence& evidence) {
        {"baseline", core::with_place(evidence.baseline.manifest(), name, difference.baseline)},
        {"candidate", core::with_place(evidence.candidate.manifest(), name, difference.candidate)}});
 }
+
+constexpr std::string_view kSeedAlike = "do-seed-alike";
 
 Phrases all_set_apart(const Evidence& evidence) {
   Phrases phrases;
@@ -202,13 +205,50 @@ Phrases followed_by(Phrase first, Phrases others) {
 
 /// What to do about what the runs are known to have been told otherwise.
 std::optional<Phrase> told_advice(const Evidence& evidence) {
-  if (!all_set_apart(evidence).empty()) return Phrase("do-seed-alike");
+  if (Phrases apart = all_set_apart(evidence); !apart.empty()) {
+    apart.front().key = kSeedAlike;
+    return std::move(apart.front());
+  }
   const auto variables = given_variables(evidence);
   return variables.empty() ? std::nullopt : std::optional(settings_advice(variables));
 }
 
+/// `os.urandom at data.py:7`, of what a program took from where no seed reaches, as add_unpinned()
+/// and add_taken_alone() say it; once where one call asks through another.
+std::vector<std::string> unpinned_places(const Evidence& evidence) {
+  constexpr std::string_view kFirst = "first at ";
+  std::map<std::string, std::string> by_use;
+  std::vector<std::string> places;
+  for (const bool of_baseline : {true, false}) {
+    for (const core::EnvironmentFact& fact : evidence.dump(of_baseline).manifest().environment) {
+      const std::size_t at = fact.value.find(kFirst);
+      if (!fact.name.starts_with(core::kUnpinned) || at == std::string::npos) continue;
+      const std::string function = fact.name.substr(core::kUnpinned.size());
+      if (is_everywhere(function) || !by_use.emplace(fact.value, function).second) continue;
+      std::string place = fmt::format("{} at {}", function, fact.value.substr(at + kFirst.size()));
+      if (std::ranges::find(places, place) == places.end()) places.push_back(std::move(place));
+    }
+  }
+  return places;
+}
+
+std::optional<Phrase> unpinned_advice(const Evidence& evidence) {
+  std::vector<std::string> places = unpinned_places(evidence);
+  if (places.empty()) return std::nullopt;
+  const bool is_one = places.size() == 1;
+  // That alone is given a seed from outside.
+  const bool is_pinned_by_seed = std::ranges::all_of(places, [](std::string_view place) {
+    return place.starts_with("numpy.random.default_rng ");
+  });
+  return Phrase(is_pinned_by_seed ? "do-pin-or-seed" : "do-pin",
+                {{"places", std::move(places)},
+                 {"is_one", is_one},
+                 {"is_call", is_call(evidence.baseline.manifest())}});
+}
+
 Phrase host_advice(const Evidence& evidence) {
-  return told_advice(evidence).value_or(Phrase("do-look-at-host"));
+  if (auto told = told_advice(evidence)) return *std::move(told);
+  return unpinned_advice(evidence).value_or(Phrase("do-look-at-host"));
 }
 
 std::vector<std::string> arguments_of(const OpFindings& findings) {
@@ -217,10 +257,20 @@ std::vector<std::string> arguments_of(const OpFindings& findings) {
   return texts;
 }
 
+/// Of a step of an optimizer, whose arguments are its learning rates and options.
+Cause told_otherwise(const OpFindings& findings) {
+  return {CauseKind::kArgument,
+          {Phrase("optimizer-told-otherwise", {{"arguments", arguments_of(findings)}})},
+          Phrase("do-same-options")};
+}
+
 std::optional<Cause> argument_differs(const Case& c) {
   if (c.findings.arguments.empty()) return std::nullopt;
-  Cause cause(CauseKind::kArgument,
-              {Phrase("arguments-differ", {{"arguments", arguments_of(c.findings)}})});
+  if (c.baseline.op->name == core::kStepRecord) return told_otherwise(c.findings);
+  Cause cause(
+      CauseKind::kArgument,
+      {Phrase("arguments-differ",
+              {{"operator", operator_text(c.baseline)}, {"arguments", arguments_of(c.findings)}})});
   if (c.evidence.baseline.manifest().is_of_program()) {
     append(of_host(c.evidence), cause.evidence);
     cause.advice = told_advice(c.evidence).value_or(Phrase("do-look-at-argument"));
@@ -235,15 +285,32 @@ bool draws(const Case& c) {
          c.candidate.generator;
 }
 
+/// What gives PyTorch's generators a seed.
+constexpr std::array<std::string_view, 3> kSeeders{
+    "torch.manual_seed", "torch.cuda.manual_seed", "torch.cuda.manual_seed_all"};
+
 /// Whether neither repro-check nor a line of the program gave PyTorch's generators a seed.
 bool is_unseeded(const core::RunManifest& manifest) {
-  constexpr std::array kSeeders{
-      "torch.manual_seed", "torch.cuda.manual_seed", "torch.cuda.manual_seed_all"};
   return manifest.is_of_program() && !core::given_seed(manifest) &&
-         std::ranges::none_of(kSeeders, [&](const char* function) {
-           const std::string fact = std::string(core::kSetByProgram) + function;
+         std::ranges::none_of(kSeeders, [&](std::string_view function) {
+           const std::string fact = std::string(core::kSetByProgram).append(function);
            return core::environment_fact(manifest, fact) != nullptr;
          });
+}
+
+/// What the program itself gave the generators of the process as a seed, where that is not the same
+/// in both runs: no seed from outside comes after it.
+std::optional<Phrase> seeds_alike_advice(const Evidence& evidence) {
+  for (const Difference& difference : evidence.report.differences) {
+    if (!difference.pointer.starts_with(core::kSetByProgram)) continue;
+    const std::string_view name =
+        std::string_view(difference.pointer).substr(core::kSetByProgram.size());
+    if (std::ranges::find(kSeeders, name) == kSeeders.end()) continue;
+    Phrase advice = set_apart(difference, evidence);
+    advice.key = kSeedAlike;
+    return advice;
+  }
+  return std::nullopt;
 }
 
 /// Draws from a generator of the process that nobody seeded in either run.
@@ -290,7 +357,13 @@ std::optional<Cause> rng_stream(const Case& c) {
   advise("do-mend-stream");
   if (seeds) {
     const bool is_program = c.evidence.baseline.manifest().is_of_program();
-    advise(here != there ? "do-one-seed" : is_program ? "do-seed-before" : "do-seed-generator");
+    const bool is_own = is_program && has_own_generator(c.baseline);
+    advise(here != there           ? "do-one-seed"
+           : is_own || !is_program ? "do-seed-generator"
+                                   : "do-seed-before");
+    if (auto alike = seeds_alike_advice(c.evidence); alike && here == there && !is_own) {
+      cause.advice = std::move(alike);
+    }
   }
   if (c.evidence.baseline.manifest().rng != c.evidence.candidate.manifest().rng) {
     advise("do-one-rng");
@@ -722,18 +795,23 @@ std::string argument_text(const TracedInput& input) {
   return fmt::format("argument `{}`", either(*input.comparison).slot);
 }
 
+/// `1 -> 2`, of tensors that hold one number; empty of others, and where it is not known.
+std::string two_numbers(const TracedInput& input) {
+  const std::vector<Sample>& samples = input.comparison->samples;
+  if (core::element_count(either(*input.comparison).shape) != 1 || samples.size() != 1) return {};
+  return fmt::format("{} -> {}", samples.front().baseline, samples.front().candidate);
+}
+
 /// `1 of 4096 elements, max 1 ULP`, from whatever measured the tensor; empty where nothing did.
 std::string measured_size(const TracedInput& input, const Evidence& evidence) {
   for (const NamedTensorDifference& named : evidence.report.named_tensors) {
     if (named.name != input.name) continue;
     return named.metrics ? extent_text(*named.metrics) : named.note;
   }
-  const std::vector<Sample>& samples = input.comparison->samples;
-  if (core::element_count(either(*input.comparison).shape) == 1 && samples.size() == 1) {
-    return fmt::format("{} -> {}", samples.front().baseline, samples.front().candidate);
-  }
-  return input.comparison->metrics ? extent_text(*input.comparison->metrics)
-                                   : input.comparison->note;
+  if (std::string numbers = two_numbers(input); !numbers.empty()) return numbers;
+  if (input.comparison->metrics) return extent_text(*input.comparison->metrics);
+  // That it differs is said beside it.
+  return input.comparison->note == "differs" ? std::string() : input.comparison->note;
 }
 
 std::string writer_text(const core::DumpSource& dump, std::int64_t writer) {
@@ -751,14 +829,21 @@ std::optional<Cause> partly_written_cause(const TracedInput& input, const Eviden
   return Cause(CauseKind::kUninitialised, std::move(what), Phrase("do-fill-whole"));
 }
 
-Phrase unobserved(const TracedInput& input) {
-  const FieldValue op = number_field(input.producer.value_or(0));
-  if (input.changed.empty() || !input.producer) {
-    return Phrase("written-unseen", {{"argument", argument_text(input)}, {"op", op}});
+Cause unobserved(const TracedInput& input, const Evidence& evidence) {
+  if (!input.producer) {
+    return {CauseKind::kUnobservedWrite,
+            {Phrase("written-unseen", {{"argument", argument_text(input)}})}};
   }
-  return Phrase(
-      "changed-unseen",
-      {{"argument", argument_text(input)}, {"op", op}, {"where", std::string(input.changed)}});
+  const core::OpRecord writer = evidence.baseline.op_head(*input.producer);
+  Cause cause(CauseKind::kUnobservedWrite,
+              {Phrase(input.changed.empty() ? "written-unseen" : "changed-unseen",
+                      {{"argument", argument_text(input)},
+                       {"op", op_text(writer)},
+                       {"where", std::string(input.changed)}})});
+  if (const auto line = core::line_text(writer.site.get()); !line.empty()) {
+    cause.advice = Phrase("do-look-between", {{"line", line}});
+  }
+  return cause;
 }
 
 /// The name of the only parameter or buffer of a run that holds what `tensor` does; null where
@@ -886,7 +971,8 @@ Cause other_tensor_cause(const TracedInput& input,
 
 Phrase handed_advice(const Evidence& evidence) {
   const std::vector<Suspect> variables = given_variables(evidence);
-  return variables.empty() ? Phrase("do-compare-handed") : settings_advice(variables);
+  if (!variables.empty()) return settings_advice(variables);
+  return unpinned_advice(evidence).value_or(Phrase("do-compare-handed"));
 }
 
 /// Of lists of other lengths, or an argument that may be left out.
@@ -958,9 +1044,13 @@ Cause amplified_cause(const TracedInput& input,
 }
 
 Phrases differs_unseen(const TracedInput& input, const Evidence& evidence) {
-  return {Phrase("argument-differs",
-                 {{"argument", argument_text(input)}, {"size", measured_size(input, evidence)}}),
-          made_unseen(input.comparison->baseline, evidence.baseline)};
+  Phrase differs("argument-differs",
+                 {{"argument", argument_text(input)}, {"size", measured_size(input, evidence)}});
+  const std::string numbers = two_numbers(input);
+  if (!numbers.empty() && evidence.baseline.manifest().is_of_program()) {
+    differs.with("numbers", numbers);
+  }
+  return {std::move(differs), made_unseen(input.comparison->baseline, evidence.baseline)};
 }
 
 Cause made_by_program(const TracedInput& input, const Evidence& evidence) {
@@ -999,7 +1089,7 @@ Cause cause_of(const TracedInput& input, const OpFindings& findings, const Evide
     case CauseKind::kUnobservedWrite:
       if (auto race = race_cause(&tensor.baseline, &tensor.candidate)) return *race;
       if (auto unwritten = partly_written_cause(input, evidence)) return *unwritten;
-      return {CauseKind::kUnobservedWrite, {unobserved(input)}};
+      return unobserved(input, evidence);
     case CauseKind::kPropagated:
       return propagated_cause(input, evidence);
     case CauseKind::kAmplified:
@@ -1342,9 +1432,7 @@ Attribution from_step(const JudgedCall& call, std::string_view said, Phrase more
   const bool gradients = first_slot_below(core::kGradientPrefix, findings) != nullptr;
   Attribution result;
   if (call.baseline.op->name == core::kStepRecord && !gradients && !findings.arguments.empty()) {
-    result.cause = {CauseKind::kArgument,
-                    {Phrase("optimizer-told-otherwise", {{"arguments", arguments_of(findings)}})},
-                    Phrase("do-same-options")};
+    result.cause = told_otherwise(findings);
   } else {
     result.cause = {
         CauseKind::kUnobservedWrite, {Phrase(said), parting_of_step(findings)}, std::move(more)};

@@ -43,6 +43,16 @@ std::string seeded_by(const core::RunManifest& manifest, const Known& generator)
   return seed ? fmt::format("by repro-check ({})", *seed) : std::string();
 }
 
+/// `train.py:3 and train.py:7` of `/home/me/train.py:3 and /home/me/train.py:7`.
+std::string without_folders(std::string_view places) {
+  const std::size_t end = std::min(places.find(core::kBothLines), places.size());
+  const std::string file(places.substr(0, end));
+  const std::string rest =
+      end == places.size() ? "" : without_folders(places.substr(end + core::kBothLines.size()));
+  return file.substr(file.rfind('/') + 1) +
+         (rest.empty() ? "" : std::string(core::kBothLines) + rest);
+}
+
 std::string state_at_end(const core::RunManifest& manifest, const std::string& name) {
   const std::string fact =
       std::string(core::kStateAtEnd) + std::string(core::kGeneratorPrefix) + name;
@@ -159,7 +169,8 @@ std::optional<Cause> HostGenerators::apart(const std::string& name, std::size_t 
     }
     if (text.empty()) return Phrases{};
     const bool are_two = text.find(core::kBothLines) != std::string::npos;
-    return Phrases{Phrase("moved-at", {{"are_two", are_two}, {"places", core::printable(text)}})};
+    return Phrases{Phrase(
+        "moved-at", {{"are_two", are_two}, {"places", core::printable(without_folders(text))}})};
   };
   const std::string by = seeded_by(baseline, generator);
   const std::string other = seeded_by(candidate, generator);

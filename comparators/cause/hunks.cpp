@@ -147,17 +147,9 @@ std::string_view accumulated(const core::OpHead& head) {
   return accumulates ? std::string_view(head.site->module_path) : std::string_view();
 }
 
-/// `train.py:12`, where the last record of a kind before an operator stands; empty where there is
-/// none of its step, or of the step before it.
+/// `train.py:12`, of last_site(); empty where there is none.
 std::string last_line(const core::DumpSource& dump, std::uint64_t before, std::string_view kind) {
-  const core::OpHead from = dump.op_head(before);
-  for (std::uint64_t op = before; op-- > 0;) {
-    const core::OpHead head = dump.op_head(op);
-    if (head.step + 1 < from.step) break;
-    if (!head.op || head.op->name != kind || head.rank != from.rank) continue;
-    return core::line_text(head.site.get());
-  }
-  return {};
+  return core::line_text(last_site(dump, before, kind).get());
 }
 
 /// The step whose gradient an operator adds to, where that is an earlier one than its own.
@@ -410,6 +402,11 @@ HunkVerdict judge_hunk(const HunkJudge& of,
   const std::size_t count = missing ? hunk.missing.size() : hunk.extra.size();
   Cause cause(missing ? CauseKind::kMissing : CauseKind::kExtra,
               {Phrase("only-in", {{"count", number_field(count)}, {"run", run_field(missing)}})});
+  const core::DumpSource& own = of.evidence.dump(missing);
+  const auto drawn = own.op(missing ? hunk.missing.front() : hunk.extra.front()).generator;
+  if (of_program && drawn && drawn->drawn != 0) {
+    cause.evidence.push_back(Phrase("draws-alone", {{"run", run_field(missing)}}));
+  }
   append(decided(decision, false), cause.evidence);
   append(by_host, cause.evidence);
   if (of_program) {
@@ -506,6 +503,18 @@ bool asks_tensor(const core::OperatorInfo& op) {
 }
 
 }  // namespace
+
+std::shared_ptr<const core::CallSite> last_site(const core::DumpSource& dump,
+                                                std::uint64_t before,
+                                                std::string_view kind) {
+  const core::OpHead from = dump.op_head(before);
+  for (std::uint64_t op = before; op-- > 0;) {
+    const core::OpHead head = dump.op_head(op);
+    if (head.step + 1 < from.step) break;
+    if (head.op && head.op->name == kind && head.rank == from.rank) return head.site;
+  }
+  return nullptr;
+}
 
 core::LargeVector<OpPair> order_events(const Pairing& pairing) {
   core::LargeVector<OpPair> events;

@@ -4,8 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "comparators/align/pairing.h"
@@ -21,6 +23,12 @@ namespace repro_check::comparators {
 /// and records of one side alone. Between two matched pairs the missing ones come before the extra
 /// ones.
 core::LargeVector<OpPair> order_events(const Pairing& pairing);
+
+/// Where the last record of a kind before an operator stands; null where there is none of its step,
+/// or of the step before it.
+std::shared_ptr<const core::CallSite> last_site(const core::DumpSource& dump,
+                                                std::uint64_t before,
+                                                std::string_view kind);
 
 /// Unmatched records between two matched pairs.
 struct Hunk {

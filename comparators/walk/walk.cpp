@@ -973,6 +973,7 @@ class Walk {
     if (!hunk.empty()) take_hunk(hunk);
     pace.finish();
     note_replaced();
+    if (report_.first_divergence) explain_handed_out(*report_.first_divergence);
     ReturnedJudge(context_, evidence_).run();
     report_.draws = evidence_.rng.draws();
     report_.draws.of_host = moved_generators(context_.candidate.manifest());
@@ -1136,10 +1137,55 @@ class Walk {
     if (context_.options.observer.see) context_.options.observer.see(item);
     if (room() == 0) return;
     if (!report_.first_divergence) {
+      put_line_of_backward(context_.baseline, item.baseline_index, item.baseline);
+      put_line_of_backward(context_.candidate, item.candidate_index, item.candidate);
       report_.first_divergence = std::move(item);
     } else {
       report_.divergences.push_back(std::move(item));
     }
+  }
+
+  /// What autograd itself calls has no line: that of the backward pass is where it was called from.
+  static void put_line_of_backward(const core::DumpSource& dump,
+                                   std::optional<std::uint64_t> op,
+                                   core::OpRecord& record) {
+    if (!op || record.phase != core::Phase::kBackward) return;
+    if (record.site && core::display_frame(*record.site) != nullptr) return;
+    const auto called = last_site(dump, *op, core::kLossRecord);
+    if (!called) return;
+    core::CallSite site = record.site ? *record.site : core::CallSite();
+    site.frames = called->frames;
+    record.site = std::make_shared<const core::CallSite>(std::move(site));
+  }
+
+  /// One run alone takes the memory of a tensor, as `numpy()` does by an operator that computes
+  /// nothing, and a later operator reads in it what no operator wrote: the program did.
+  void explain_handed_out(OpDivergence& first) {
+    if (first.relation != Relation::kMissing) return;
+    if (!context_.baseline.manifest().is_of_program()) return;
+    const bool in_baseline = first.baseline_index.has_value();
+    const core::TensorRecord* memory = handed_out(shown_record(first));
+    if (memory == nullptr) return;
+    const auto reads_it = [&](const OpDivergence& op) {
+      return op.cause.kind == CauseKind::kUnobservedWrite && op.relation == Relation::kOrigin &&
+             std::ranges::any_of(op.inputs, [&](const TensorComparison& input) {
+               return (in_baseline ? input.baseline : input.candidate).storage == memory->storage;
+             });
+    };
+    const auto reader = std::ranges::find_if(report_.divergences, reads_it);
+    if (reader == report_.divergences.end()) return;
+    lead_with({CauseKind::kUnobservedWrite,
+               {Phrase("handed-out",
+                       {{"run", run_field(in_baseline)}, {"op", op_text(shown_record(*reader))}})},
+               Phrase("do-look-at-written")},
+              first.cause);
+  }
+
+  /// The input whose memory is all that an operator returns, null where it computes something.
+  static const core::TensorRecord* handed_out(const core::OpRecord& record) {
+    if (!record.op || !is_word_of("detach alias", core::base_name(record.op->name))) return nullptr;
+    const auto inputs = tensors_of(record, core::TensorRole::kInput);
+    return inputs.empty() || inputs.front()->storage < 0 ? nullptr : inputs.front();
   }
 
   void tell_fine(OpDivergence item, OpState state) {

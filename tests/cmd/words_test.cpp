@@ -180,6 +180,11 @@ TEST_CASE("phrases have a text, and what belongs together stands together") {
                    Phrase("likely")}) ==
       "it draws random numbers, its inputs were bit-equal, and the generators started apart (seed "
       "1 against 2); op 3 aten::rand was the last to draw alike (likely)");
+  using comparators::CauseKind;
+  const Phrase told("optimizer-told-otherwise",
+                    {{"arguments", std::vector<std::string>{"eps[0]"}}});
+  CHECK(headline_of({CauseKind::kArgument, {told}}) == "the optimizer was told other numbers");
+  CHECK(headline_of({CauseKind::kArgument, {}}) == "an operator was called with other arguments");
   Phrase unknown("no-such-phrase");
   CHECK_THROWS(
       describe(JsonReader(Json{{"key", "no-such-phrase"}, {"fields", Json::object()}}), unknown));

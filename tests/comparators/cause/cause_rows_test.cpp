@@ -252,7 +252,7 @@ TEST_CASE("a value that is not what its producer returned was changed by nobody 
   REQUIRE(report.divergences.size() == 1);
   CHECK(said(report.divergences[0].cause).name() == "unobserved write");
   CHECK(mentions(said(report.divergences[0].cause).evidence,
-                 "is not what op 0 returned, in the candidate"));
+                 "is not what op 0 aten::linear (m) returned, in the candidate"));
 }
 
 TEST_CASE("an operator that promotes otherwise") {

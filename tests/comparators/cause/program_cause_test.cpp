@@ -245,12 +245,13 @@ Report drawing(std::uint64_t seed,
                std::uint64_t other_seed,
                const ordered_json& environment = ordered_json::object(),
                const ordered_json& settings = ordered_json::object(),
-               bool is_own = false) {
+               bool is_own = false,
+               const ordered_json& of_candidate = ordered_json::object()) {
   Trace baseline = program("baseline");
   Trace candidate = program("candidate");
   for (Trace* trace : {&baseline, &candidate}) {
     const bool first = trace == &baseline;
-    trace->manifest()["environment"] = environment;
+    trace->manifest()["environment"] = first || of_candidate.empty() ? environment : of_candidate;
     trace->manifest()["settings"] = settings;
     ordered_json extra = {{"seeded", true}};
     extra["generator"] = {
@@ -286,6 +287,20 @@ TEST_CASE("a program that seeds nothing is told so") {
   CHECK(cause_of(drawing(kOne, kOther, none, {{"generator.cpu", "0"}})).headline != kUnseeded);
   CHECK(cause_of(drawing(kOne, kOther, none, none, true)).headline != kUnseeded);
   CHECK(mentions(cause_of(drawing(7, 8)).evidence, "the generators started apart (seed 7 against"));
+}
+
+TEST_CASE("what the program seeds itself is seeded there, and by no seed from outside") {
+  CHECK(cause_of(drawing(7, 8, kNone, kNone, true)).advice ==
+        "give that generator the same seed in every run");
+  const ordered_json one = {{"set.torch.manual_seed", "(7)"},
+                            {"set_at.torch.manual_seed", "train.py:2"}};
+  const ordered_json other = {{"set.torch.manual_seed", "(8)"},
+                              {"set_at.torch.manual_seed", "train.py:2"}};
+  const Report report = drawing(7, 8, one, kNone, false, other);
+  CHECK(cause_of(report).headline == "random number generators had other seeds");
+  CHECK(
+      cause_of(report).advice ==
+      "give torch.manual_seed the same value in every run: (7) at train.py:2 -> (8) at train.py:2");
 }
 
 TEST_CASE("a function whose second call draws on is told so in its own words") {

@@ -69,6 +69,33 @@ TEST_CASE("a gradient that was not cleared is named with the lines of both steps
     CHECK(mentions(cause.evidence, "train.py:63"));
     CHECK(mentions(cause.evidence, "train.py:66"));
     CHECK(mentions(cause.advice, "zero_grad()"));
+    CHECK(cause.headline == "a gradient was not cleared");
+    // What autograd calls itself is shown at the line of the backward pass.
+    CHECK(core::line_text(report.first_divergence->baseline.site.get()) == "train.py:63");
+  }
+}
+
+TEST_CASE("memory that one run alone takes, and a later operator reads otherwise, was written") {
+  for (const bool is_read : {true, false}) {
+    Trace baseline = program("baseline");
+    Trace candidate = program("candidate");
+    for (Trace* trace : {&baseline, &candidate}) {
+      const bool first = trace == &baseline;
+      trace->tensor("x", {1}).tensor("w", {2}).tensor("late", {first ? 2 : 3});
+      trace->tensor("y", {first ? 4 : 5}).tensor("z", {first ? 6 : 7});
+      trace->json()["tensors"]["late"]["storage"] = is_read ? "w" : "late";
+      trace->op("aten::mul", {"x"}, {"w"});
+      if (!first)
+        trace->op("aten::detach", {"w"}, {"w"}, {{"source", "train.py:9"}, {"view", true}});
+      trace->op("aten::neg", {is_read ? "late" : "x"}, {is_read ? "y" : "x"});
+    }
+    const Report report = compare_traces(baseline, candidate);
+    CHECK(report.first_divergence->candidate_index == 1);
+    CHECK((cause_of(report).name() == "unobserved write") == is_read);
+    if (!is_read) continue;
+    CHECK(cause_of(report).headline == "the candidate alone wrote a tensor with no operator");
+    CHECK(mentions(cause_of(report).evidence, "op 1 aten::neg (m) reads there what no operator"));
+    CHECK(mentions(cause_of(report).advice, "`.numpy()`"));
   }
 }
 
@@ -110,6 +137,17 @@ TEST_CASE("a clock that one run alone asks is a suspect, and one that both ask o
   CHECK(mentions(cause_of(made_apart(clock, clock)).evidence, "train.py:4"));
   CHECK(mentions(cause_of(made_apart(both, both)).evidence, "train.py:7"));
   CHECK_FALSE(mentions(cause_of(made_apart(both, both)).evidence, "train.py:4"));
+  CHECK(cause_of(made_apart(both, both)).advice ==
+        "os.urandom at train.py:7 does not repeat: seed a generator, sort a listing, take a "
+        "constant");
+  CHECK(cause_of(made_apart(both, both)).headline ==
+        "the program handed over another number: 1 -> 2");
+  // It asks for a seed of its own through the other.
+  const ordered_json generator = {
+      {"unpinned.numpy.random.default_rng", "2 calls, first at data.py:3"},
+      {"unpinned.random.SystemRandom", "2 calls, first at data.py:3"}};
+  CHECK(cause_of(made_apart(generator, generator)).advice ==
+        "give numpy.random.default_rng at data.py:3 a seed, or, to look behind it: --seed 0");
 
   const Report alone = made_apart(ordered_json::object(), clock);
   CHECK(mentions(cause_of(alone).evidence, "the candidate alone took from time.time"));

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A small network that is trained, with one fault that is switched on from outside: run as
 `faulty_training.py FAULT ON`, where ON is 0 in the run that is right."""
+import os
 import random
 import sys
 
@@ -39,19 +40,29 @@ class Data(torch.utils.data.Dataset):
         x = self.x[index]  # GET
         if FAULT == "default_rng":
             x = x + torch.from_numpy(numpy.random.default_rng().normal(size=16)).float()  # DRAW
+        if FAULT == "numpy_unseeded":
+            x = x + torch.from_numpy(numpy.random.randn(16)).float()  # GLOBAL
+        if FAULT == "python_unseeded":
+            x = x * random.random()  # PYTHON
+        if FAULT == "urandom":
+            x = x + os.urandom(1)[0] / 256  # URANDOM
         return x, self.y[index]
 
 
 class Network(nn.Module):
     def __init__(self):
         super().__init__()
-        self.encoder = nn.Sequential(nn.Linear(16, 32), nn.ReLU())
+        self.encoder = nn.Sequential(nn.Linear(16, 32), nn.ReLU())  # ENCODER
         self.norm = nn.BatchNorm1d(32)
         self.head = nn.Linear(32, 4)
 
     def forward(self, x):
-        x = self.encoder(x)
-        if FAULT == "dropout":
+        x = self.encoder(x)  # ENCODED
+        if is_on("cast"):
+            x = x.bfloat16().float()  # CAST
+        if is_on("detached") and step == 4:
+            x = x.detach()  # DETACHED
+        if FAULT in ("dropout", "drawn", "reseeded"):
             x = nn.functional.dropout(x, 0.2)  # DROPOUT
         if FAULT == "index_put":
             x = x.index_put((WHERE,), x[FROM])  # RACE
@@ -65,18 +76,31 @@ if FAULT == "index_put":  # the order of two threads, forced
 ORDER = list(range(64))
 if is_on("set_order") or is_on("set_order_workers"):
     random.Random(5).shuffle(ORDER)
-torch.manual_seed(11)
+if FAULT != "unseeded":
+    torch.manual_seed(11)
 model = Network()
 if FAULT in ("dropout", "shuffled"):
     torch.manual_seed(random.SystemRandom().randrange(2**31)) if len(sys.argv) > 3 else None
+if FAULT == "reseeded":
+    torch.manual_seed(20 + ON)  # RESEEDED
+if FAULT == "init":
+    nn.init.normal_(model.head.weight, generator=torch.Generator().manual_seed(7 + ON))  # INIT
+if is_on("frozen"):
+    model.encoder[0].weight.requires_grad_(False)  # FROZEN
+if is_on("buffer"):
+    model.norm.running_mean.numpy()[3] = 1e-3  # BUFFER
 how = {"sampler": [item.number for item in {Item(number) for number in range(64)}],
        "generator": torch.Generator().manual_seed(0)}
 if FAULT == "shuffled":
     how = {"shuffle": True}
 if FAULT == "set_order_workers":
     how["num_workers"] = 2
-batches = torch.utils.data.DataLoader(Data(), batch_size=16, **how)  # ORDER
+if FAULT == "loader_seed":
+    how = {"shuffle": True, "generator": torch.Generator().manual_seed(3 + ON)}
+size = 8 if is_on("batch_size") else 16
+batches = torch.utils.data.DataLoader(Data(), batch_size=size, **how)  # ORDER
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+schedule = torch.optim.lr_scheduler.StepLR(optimizer, 2, 0.5) if FAULT == "schedule" else None
 step = 0
 
 
@@ -103,7 +127,13 @@ for epoch in range(2):
             model.norm.train(ON)
         if not (is_on("stale") and step == 3):
             optimizer.zero_grad()
-        loss = nn.functional.cross_entropy(model(x), y)
+        if is_on("taken") and step == 3:
+            weight = model.head.weight.detach().numpy()  # TAKEN
+            weight[0, 0] += 1e-3
+        whole = "sum" if is_on("loss") else "mean"
+        loss = nn.functional.cross_entropy(model(x), y, reduction=whole)  # LOSS
+        if FAULT == "accumulated":
+            loss = loss / (1 + ON)  # ACCUMULATED
         loss.backward()  # BACKWARD
         if FAULT == "gradient" and step == 2:
             model.head.weight.grad.mul_(1.0 + 1e-6 * ON)  # SCALED
@@ -112,7 +142,13 @@ for epoch in range(2):
                 factors = [[1.0 + 2**-23 * (ON and (row, column) == (3, 4)) for column in range(16)]
                            for row in range(32)]
                 model.encoder[0].weight.mul_(torch.tensor(factors))  # NUDGED
+        if FAULT == "clip":
+            nn.utils.clip_grad_norm_(model.parameters(), 0.5 if ON and step == 4 else 1.0)  # CLIP
         optimizer.step()  # STEP
+        for _ in range(0 if schedule is None else 1 + (ON and step == 3)):
+            schedule.step()  # SCHEDULE
+        if is_on("drawn") and step == 3:
+            torch.rand(1)  # DRAWN
         if is_on("twice") and step == 3:
             optimizer.step()  # TWICE
         step += 1

@@ -306,7 +306,7 @@ class Run(Program):
         first = self.compare(self.GROUPED, "grouped")
         self.assertIn("the optimizer was given different numbers: option.weight_decay[1]: nothing against 0",
                       first["cause"]["evidence"])
-        self.assertEqual(first["cause"]["advice"], "give the optimizers of both the same options")
+        self.assertIn("give the optimizers of both the same options", first["cause"]["advice"])
 
     def test_what_a_hook_or_a_backward_of_the_program_computes_stands_at_its_line(self):
         text = """
