@@ -20,6 +20,8 @@ import zipfile
 from pathlib import Path
 from typing import NamedTuple
 
+import torch
+
 ROOT = Path(__file__).resolve().parent.parent
 OUTSIDE, TESTS = ROOT / "bench/outside", ROOT / "tests/models/programs"
 RANKS = "-m torch.distributed.run --standalone --nproc-per-node 2"
@@ -108,14 +110,24 @@ class Run(NamedTuple):
     output: str
 
 
+def tensors_in(value):
+    if isinstance(value, torch.Tensor):
+        yield value
+    for item in (value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()):
+        yield from tensors_in(item)
+
+
 def digest(file):
-    """The digest of a file; of an archive of PyTorch only its tensors, since other entries hold times and paths."""
+    """The digest of a file; of what PyTorch saves only its tensors, since the rest holds times, paths and addresses."""
     content = hashlib.sha256()
     if zipfile.is_zipfile(file):
         with zipfile.ZipFile(file) as archive:
             for name in sorted(archive.namelist()):
                 if "/data/" in name or name.endswith(".pth"):
                     content.update(archive.read(name))
+    elif file.suffix == ".pt":  # from before archives
+        for tensor in tensors_in(torch.load(file, map_location="cpu", weights_only=True)):
+            content.update(tensor.contiguous().numpy().tobytes())
     else:
         content.update(file.read_bytes())
     return content.hexdigest()[:12]
