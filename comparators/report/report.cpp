@@ -149,12 +149,15 @@ std::optional<Finding> finding_of(const RestoredState& state) {
   const int behind = static_cast<int>(state.outcome) - static_cast<int>(Restored::kNotSaved);
   const bool is_other = state.kind == StateKind::kOtherModule;
   Finding finding{kIds.at(static_cast<std::size_t>(behind)), Finding::Weight::kProof};
-  finding.where.line = state.place;
+  // Behind the operator that changed it, where that is known.
+  const std::size_t comma = state.place.rfind(", ");
+  finding.where.line = state.place.substr(comma == std::string::npos ? 0 : comma + 2);
   finding.with("state", std::string(state_name(state.kind)))
       .with("what", std::string(is_other ? "other module" : state_name(state.kind)))
       .with("is_batch", state.kind == StateKind::kBatch)
       .with("name", state.name)
       .with("detail", state.detail)
+      .with("place", state.place)
       .with("items", number_field(state.items))
       .with("differing", number_field(state.differing));
   if (state.moved) finding.with("moved", number_field(*state.moved));
