@@ -238,7 +238,7 @@ std::optional<Phrase> unpinned_advice(const Evidence& evidence) {
   const bool is_one = places.size() == 1;
   // That alone is given a seed from outside.
   const bool is_pinned_by_seed = std::ranges::all_of(places, [](std::string_view place) {
-    return place.starts_with("numpy.random.default_rng ");
+    return place.substr(0, place.find(' ')) == "numpy.random.default_rng";
   });
   return Phrase(is_pinned_by_seed ? "do-pin-or-seed" : "do-pin",
                 {{"places", std::move(places)},

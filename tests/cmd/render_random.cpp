@@ -125,6 +125,7 @@ std::vector<comparators::TensorComparison> random_tensors(Dice& dice) {
     tensor.note = dice.chance(2) ? dice.name() : "";
     if (dice.chance(2)) {
       tensor.metrics = random_metrics(dice);
+      tensor.policy_kind = configs::PolicyKind::kUlp;
     }
     tensor.samples = random_samples(dice);
   }

@@ -11,11 +11,11 @@ LITERAL = r'"((?:[^"\\\n]|\\.)*)"'
 DECIDES = re.compile(r'(?<!")(?:[=!]=\s*|\b(?:starts_with|ends_with|contains|find|rfind|compare|count)\(\s*)' + LITERAL)
 NAMED = re.compile(r"constexpr (?:std::string_view|const char\*|auto) (k\w+)(?:\{|\s*=\s*|\()\s*" + LITERAL)
 WORDS = re.compile(r"[a-zA-Z]+[,;:]? [a-z]+|^ [a-z]+ $|[a-z]{2,} $")
-# What others write: the kernel, libraries, their file formats; words at the front of lines of our own formats; and the
+# What others write: the kernel, libraries, their file formats; words in lines and facts of our own formats; and the
 # value that a report has for a variable of the shell.
 FOREIGN = {"model name", "on the same device", "nknown builtin op", "nknown type name", "Traceback of TorchScript",
            r"\nException raised from ", "ATen parallel backend: OpenMP", "parse error", "Traceback ", "<frozen ",
-           "no avx", "weights ", "repro-baseline ", "repro-pending ", r"\nend ", r"\npending ", "HISTORY ", "as found"}
+           "no avx", "weights ", "repro-baseline ", "repro-pending ", r"\nend ", r"\npending ", "HISTORY ", "as found", "first at "}
 
 
 def problems(name, text):

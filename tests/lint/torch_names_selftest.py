@@ -20,7 +20,7 @@ PLANTS = [
 ]
 LOST = [
     (AttributeError("type object 'Optimizer' has no attribute '_patch_step_function'"), "steps of optimizers"),
-    (ImportError("cannot import name 'compute_local_shape_and_global_offset' from 'torch.distributed'"), "where in the"),
+    (ImportError("cannot import name 'compute_local_shape_and_global_offset' from 'torch.distributed'"), "the position"),
     (AttributeError("'Mine' object has no attribute 'mine'"), ""),
     (ValueError("'_patch_step_function'"), ""),
 ]

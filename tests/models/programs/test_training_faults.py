@@ -132,7 +132,7 @@ class Faults(ToolTest):
         report = self.compare("set_order", 1)
         self.assert_origin(report, 0, "data", "ORDER", "repro_check::order")
         cause = report["first_divergence"]["cause"]["evidence"]
-        self.assertIn('its sampler ("list")', cause)
+        self.assertIn('its sampler (list)', cause)
         self.assertIn("samples: [0, 1, 2, ", self.text)
         # Nothing that reads those samples is to blame, in no batch.
         origins = [op["op_index"] for op in report["divergences"]["items"] if op["relation"] == "origin"]
