@@ -141,6 +141,7 @@ void add_what_is_left(const Report* shown, Report& failed) {
   comparators::carry_over(*shown, failed);
   failed.coverage = shown->coverage;
   failed.policy = shown->policy;
+  failed.policy_kind = shown->policy_kind;
   failed.differences = shown->differences;
   if (shown->status == Status::kPartial) {
     failed.reasons.push_back("the dump of the failed run is " + shown->reasons.front());
@@ -275,6 +276,7 @@ void add_what_was_seen(const RunPlan& plan, Round& round) {
   if (!known) {
     failed.coverage = seen.coverage;
     failed.policy = seen.policy;
+    failed.policy_kind = seen.policy_kind;
   }
   failed.repeat = seen.repeat;
 }
