@@ -154,7 +154,7 @@ class Refused(FirstUse):
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", bare], check=True)
         self.env.update(VIRTUAL_ENV=str(bare), PATH=str(bare / "bin"))
         result = self.run_model(code=2)
-        self.assertIn(f"no PyTorch to build one for: asked {bare}/bin/python3, python3\n", result.stderr)
+        self.assertIn(f"no PyTorch to build one for: tried {bare}/bin/python3, python3\n", result.stderr)
         self.assertIn("install PyTorch", result.stderr)
         self.assertFalse(self.cache.exists())
 

@@ -602,7 +602,7 @@ class Run(Program):
                                     for name, number in (("one", "1"), ("two", "1"), ("three", "3"))]})
         shown = self.tool("run", "-c", "config.json")
         self.assertEqual(shown.code, 0, shown.stdout + shown.stderr)
-        self.assertRegex(shown.stderr, r"not compared, and differs: line 2 of \S*one\.log, \S*three\.log")
+        self.assertRegex(shown.stderr, r"printed output differs, and is not compared: line 2 of \S*one\.log, \S*three\.log")
         self.assertNotIn("two.log", shown.stderr)
 
     def test_memory_that_no_operator_reads_is_compared_where_it_is_saved_or_listed(self):
