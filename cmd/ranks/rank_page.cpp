@@ -190,7 +190,8 @@ std::string ranks_page(const comparators::RankReads& reads,
       "<section class=\"card text\"><h2>Ranks by steps</h2>\n<div id=\"map\"><p class=\"hint\">The "
       "map is drawn by a script. Download the page and open it.</p></div>\n<div id=\"detail\" "
       "aria-live=\"polite\"></div></section>\n";
-  page.main += table(partings) + html_full_text(escape_lines(headline.line() + text)) + std::string(kHtmlEnd);
+  page.main += table(partings) + html_full_text(escape_lines(headline.line() + text)) +
+               std::string(kHtmlEnd);
   page.data = html_data_element("data", map_json(reads, partings, document));
   return html_page(page);
 }

@@ -105,7 +105,8 @@ TEST_CASE("runs that were cast to other dtypes are told so, and not to have othe
   candidate.json()["tensors"]["t0"]["values"] = {5, 60};
   const Report strict = compare_traces(baseline, candidate);
   CHECK(cause_of(strict).name() == "dtype promotion");
-  CHECK(mentions(cause_of(strict).evidence, "different dtypes, dtype null -> bfloat16: `tokens` was"));
+  CHECK(mentions(cause_of(strict).evidence,
+                 "different dtypes, dtype null -> bfloat16: `tokens` was"));
   CHECK(mentions(cause_of(strict).advice, R"("compare": {"dtype": "promote")"));
   REQUIRE(strict.differences.size() == 1);
   CHECK(strict.differences.front().pointer == "dtype");

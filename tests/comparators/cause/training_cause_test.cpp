@@ -147,7 +147,8 @@ TEST_CASE("a clock that one run alone asks is a suspect, and one that both ask o
       {"unpinned.numpy.random.default_rng", "2 calls, first at data.py:3"},
       {"unpinned.random.SystemRandom", "2 calls, first at data.py:3"}};
   CHECK(cause_of(made_apart(generator, generator)).advice ==
-        "give numpy.random.default_rng at data.py:3 a seed, or, to find what differs after it: --seed 0");
+        "give numpy.random.default_rng at data.py:3 a seed, or, to find what differs after it: "
+        "--seed 0");
 
   const Report alone = made_apart(ordered_json::object(), clock);
   CHECK(mentions(cause_of(alone).evidence, "the candidate alone took from time.time"));

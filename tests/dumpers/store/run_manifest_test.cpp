@@ -229,7 +229,8 @@ TEST_CASE("what is malformed is named by its JSON pointer") {
   CHECK(contains(damage("\"seed\": 4294967295", "\"seed\": 1.5"), "/seed"));
   CHECK(contains(damage("\"run_name\"", "\"other\""), "m.json: /: \"run_name\" is missing"));
   CHECK(contains(damage("\"tensors\": 2", "\"tensors\": \"2\""), "/trace/tensors"));
-  CHECK(contains(damage("\"bfloat16\"", "\"float12\""), "/named_tensors/1/dtype: nothing is called \"float12\""));
+  CHECK(contains(damage("\"bfloat16\"", "\"float12\""),
+                 "/named_tensors/1/dtype: nothing is called \"float12\""));
   CHECK(contains(damage("\"kind\": \"buffer\"", "\"kind\": \"bucket\""), "/named_tensors/2/kind"));
   CHECK(contains(damage("\"first\"", "7"), "/warnings/0: must be a string"));
   // The array is the last of the trace, a line a number.
