@@ -89,7 +89,7 @@ class CppProgram(ToolTest):
         # The child that C++ forked computed something, and no one saw what.
         compared = self.tool("diff", "A", "B")
         self.assertEqual(compared.code, 4, compared.stdout)
-        self.assertIn("left no record", compared.stdout)
+        self.assertIn("used PyTorch and was not recorded", compared.stdout)
 
     def test_behind_a_shell_it_runs_unrecorded(self):
         result = self.exec("A", "-c", f'"{PROGRAM}" 1', program=("sh",), code=4)
