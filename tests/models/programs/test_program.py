@@ -847,7 +847,7 @@ class Refused(Program):
         said = self.tool("run", "-c", "config.json")
         self.assertEqual(said.code, 2)
         self.assertIn("cannot start no-such-program", said.stderr)
-        self.assertIn("/program/command", said.stderr)
+        self.assertIn("/program/cwd", said.stderr)
 
     def test_nothing_recorded(self):
         self.write_config({"program": {"command": ["true"]}})

@@ -122,7 +122,7 @@ class Faults(ToolTest):
         self.assertEqual(first["key"], {"phase": "forward", "operator": "aten::add_.Tensor", "module": "norm",
                                         "occurrence": 0, "step": 4}, self.text)
         self.assertEqual(first["source"]["line"], line_of("NORM"), self.text)
-        self.assertIn(f"at step 4, forward, op {first['op_index']['candidate']} aten::add_", self.text)
+        self.assertIn(f"at step 4, forward, candidate op {first['op_index']['candidate']} aten::add_", self.text)
         told = "module `norm` ran in another mode: aten::batch_norm was called with training: False against True"
         self.assertEqual((first["cause"]["name"], first["cause"]["evidence"]), ("eval against train", told))
         called = next(op for op in report["divergences"]["items"] if op["key"]["operator"] == "aten::batch_norm")
