@@ -18,7 +18,13 @@ std::map<std::string, Row, std::less<>> rows_in(const Json& json) {
   return rows;
 }
 
-void put_parts(const Json& parts, std::string& text) {
+/// Puts the parts into every text of a value.
+void put_parts(const Json& parts, Json& value) {
+  if (value.is_structured()) {
+    for (Json& item : value) put_parts(parts, item);
+    return;
+  }
+  auto& text = value.get_ref<std::string&>();
   for (const auto& [name, part] : parts.items()) {
     const std::string mark = "{+" + name + "}";
     for (auto at = text.find(mark); at != std::string::npos; at = text.find(mark, at)) {
@@ -35,13 +41,9 @@ std::string_view text_in(const Texts& texts, std::string_view key) {
 }
 
 Catalogue read_catalogue() {
-  const Json parts = Json::parse(catalogue_text()).at("parts");
-  const auto complete = [&](int /*depth*/, Json::parse_event_t event, Json& value) {
-    const bool is_text = event == Json::parse_event_t::value && value.is_string();
-    if (is_text) put_parts(parts, value.get_ref<std::string&>());
-    return true;
-  };
-  const Json json = Json::parse(catalogue_text(), complete);
+  Json json = Json::parse(catalogue_text());
+  const Json parts = json.at("parts");
+  put_parts(parts, json);
   return {rows_in<FindingRow>(json.at("findings")),
           rows_in<CauseRow>(json.at("causes")),
           rows_in<std::string>(json.at("phrases")),

@@ -866,13 +866,14 @@ void describe_findings(JsonReader f, Report& it) {
     const JsonReader each(finding, "findings");
     std::string id;
     each("id", id);
-    // Of causes and of restored states another member tells all.
-    if (comparators::cause_of_id(id) || id.starts_with("state-")) continue;
-    if (phrase_text(id).empty()) {
-      describe(each, it.findings.emplace_back());
-    } else {
+    if (comparators::cause_of_id(id)) continue;
+    if (!phrase_text(id).empty()) {
       it.warnings.push_back(comparators::Phrase(id, fields_in(finding.at("fields"))));
+      continue;
     }
+    comparators::Finding read;
+    describe(each, read);
+    if (row_of(read.id).table != "resume") it.findings.push_back(std::move(read));
   }
 }
 
@@ -913,9 +914,7 @@ void describe_report(auto f,
   }
   describe_findings(f.at("findings"), it);
   f.derived("warnings", [&] { return json_of(texts_of(it.warnings)); });
-  if (f.has("non_finite", !non_finite_of(it).empty())) {
-    f.derived("non_finite", [&] { return json_of(non_finite_of(it)); });
-  }
+  if constexpr (!f.kReads) f.unless_empty("non_finite", non_finite_of(it));
   f.at("timing") NAMED("compare_seconds", seconds);
 }
 
