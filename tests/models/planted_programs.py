@@ -183,7 +183,7 @@ OPERATORS = ("--optimizer", "operators")  # which a report of the step alone ask
 
 def training_faults() -> list:
     return [
-        training("epsilon", "optimizer was told other numbers: option.eps", "STEP", "same options"),
+        training("epsilon", "optimizer was given different numbers: option.eps", "STEP", "same options"),
         training("state", "changed by something that is not recorded", "STEP", "look for what writes it between",
                  *OPERATORS),
         training("inside_step", "handed over another (number|value)", "INSIDE", "hand to the operator", *OPERATORS),
@@ -207,7 +207,7 @@ def training_faults() -> list:
         training("loss", "cross_entropy_loss was called with other arguments", "LOSS", "at this line"),
         training("accumulated", "handed over another (number|value)", "ACCUMULATED", "hand to the operator"),
         training("clip", "clipped by another norm", "CLIP", "the same max_norm"),
-        training("schedule", "optimizer was told other numbers: lr", "STEP", "their schedules"),
+        training("schedule", "optimizer was given different numbers: lr", "STEP", "their schedules"),
         training("drawn", "alone drew random numbers", "DRAWN", "leads to this line in one run alone"),
     ]
 
