@@ -67,6 +67,7 @@ folder_in_memory() {
   available_kb="$(awk '/^MemAvailable:/ {print $2}' /proc/meminfo)"
   if [ "${free_kb:-0}" -lt "$room_kb" ] || [ "$available_kb" -lt $((2 * room_kb)) ]; then return 0; fi
   folder="$(mktemp -d /dev/shm/repro-check-tests-XXXXXX)" || return 0
+  chmod 0711 "$folder"  # a test that starts a program as another user passes through it
   printf '#!/bin/sh\n' >"$folder/runs" && chmod +x "$folder/runs"
   if "$folder/runs" 2>/dev/null; then echo "$folder"; else rm -rf "$folder"; fi
 }
