@@ -84,6 +84,7 @@ std::optional<PairingOptions> pairing_options_of(const core::RunManifest& baseli
   // At `top` there may be nested calls as well: of classes of tensors.
   options.baseline.top_only = options.candidate.top_only =
       (here == "all" && there == "top") || (here == "top" && there == "all");
+  if (here == core::kDepthBlocks) return std::nullopt;
   if (here == there || options.baseline.top_only) return options;
   return std::nullopt;
 }

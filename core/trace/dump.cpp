@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/digest/digest.h"
+#include "core/error.h"
 #include "core/system/memory.h"
 #include "core/system/workers.h"
 
@@ -128,6 +129,14 @@ class Verification {
 };
 
 }  // namespace
+
+void DumpSink::block(const BlockRow& /*row*/) {
+  throw internal_error("blocks go to a dump or a journal");
+}
+
+void DumpSink::parameter(const ParameterRow& /*row*/) {
+  throw internal_error("parameters of blocks go to a dump or a journal");
+}
 
 void verify_contents(const DumpSource& dump, const ContentCheck& check) {
   Verification(dump, check).run();

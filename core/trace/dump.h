@@ -12,6 +12,7 @@
 
 #include "core/system/pinned.h"
 #include "core/tensor/content.h"
+#include "core/trace/block_row.h"
 #include "core/trace/op_record.h"
 #include "core/trace/run_manifest.h"
 
@@ -50,6 +51,10 @@ class DumpSink : Pinned {
 
   virtual void append(const OpRecord& record) = 0;
 
+  /// Of a recording of blocks, between records.
+  virtual void block(const BlockRow& row);
+  virtual void parameter(const ParameterRow& row);
+
   /// Notes why the run is failing; the dump will never be completed.
   virtual void fail(const std::string& message) = 0;
 };
@@ -77,6 +82,14 @@ class DumpSource : Pinned {
 
   /// The same into a record that is there, whose memory is used again where that is cheaper.
   virtual void read_op(std::uint64_t index, OpRecord& into) const { into = op(index); }
+
+  /// How many calls of blocks and parameters that were read there are, and one of them.
+  /// @param position  below that count
+  /// @throws Error{kDumpDamaged}
+  [[nodiscard]] virtual std::uint64_t block_count() const { return 0; }
+  [[nodiscard]] virtual BlockRow block(std::uint64_t /*position*/) const { return {}; }
+  [[nodiscard]] virtual std::uint64_t parameter_count() const { return 0; }
+  [[nodiscard]] virtual ParameterRow parameter(std::uint64_t /*position*/) const { return {}; }
 
   /// Whether read_content() has all its bytes.
   [[nodiscard]] virtual bool has_content(const ContentKey& key) const = 0;

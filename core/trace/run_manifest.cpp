@@ -37,6 +37,12 @@ void fields(const auto& f, Of<TraceReference> auto& it) {
   f FIELD(run_name) FIELD(index_digest) FIELD(contents) FIELD(bytes);
 }
 
+void fields(const auto& f, Of<UnopenedType> auto& it) { f FIELD(type) FIELD(count); }
+
+void fields(const auto& f, Of<BlockSummary> auto& it) {
+  f FIELD(rows) FIELD(parameters) FIELD(every) RARE(unopened) RARE(not_seen);
+}
+
 void fields(const auto& f, Of<RaisedException> auto& it) {
   f FIELD(type) FIELD(file) FIELD(line) FIELD(text) RARE(thread);
 }
@@ -60,6 +66,7 @@ void fields(const auto& f, Of<TraceSummary> auto& it) {
   f RARE(bytes_limit_reached_at) RARE(partial) RARE(keep_ops);
   f RARE(slices) RARE(reference);               // since 1.2
   f RARE(returned) RARE(only) RARE(optimizer);  // since 1.3
+  f RARE(blocks);                               // since 1.5
 }
 
 void fields(const auto& f, Of<RunManifest> auto& it) {

@@ -25,7 +25,7 @@ constexpr std::string_view words_of(GradMode /*type*/) { return "disabled enable
 
 inline constexpr const char* kDumpFormatName = "repro-check-dump";
 inline constexpr std::uint32_t kDumpFormatMajor = 1;  ///< another major is refused
-inline constexpr std::uint32_t kDumpFormatMinor = 4;  ///< a higher minor only adds fields
+inline constexpr std::uint32_t kDumpFormatMinor = 5;  ///< a higher minor only adds fields
 
 /// A determinism setting, a generator or an environment variable, by name. Values are text, names
 /// and not enum numbers: those shift between releases. `unreadable: ...` where a getter threw,
@@ -79,6 +79,25 @@ struct TraceReference {
   bool operator==(const TraceReference&) const = default;
 };
 
+/// A type of Python of which leaves at borders of blocks were not read.
+struct UnopenedType {
+  std::string type;  ///< `mamba.Cache`
+  std::uint64_t count = 0;
+  bool operator==(const UnopenedType&) const = default;
+};
+
+/// Of a recording of blocks: TraceSummary::depth is kDepthBlocks.
+struct BlockSummary {
+  std::uint64_t rows = 0;              ///< of /index/blocks; set by the sink
+  std::uint64_t parameters = 0;        ///< of /index/parameters; set by the sink
+  std::uint64_t every = 1;             ///< borders of each so many-th step
+  std::vector<UnopenedType> unopened;  ///< by name
+  std::vector<std::string> not_seen;   ///< modules that were to be blocks and were never called
+  bool operator==(const BlockSummary&) const = default;
+};
+
+inline constexpr std::string_view kDepthBlocks = "blocks";
+
 /// What the trace holds, in numbers, and how it was recorded.
 struct TraceSummary {
   std::uint64_t operators = 0;     ///< records, those of returned values included
@@ -90,7 +109,7 @@ struct TraceSummary {
   std::uint64_t substitutions = 0;
   std::uint64_t drawing_operators = 0;  ///< that consumed a generator
   std::string level = "tensor";         ///< digest | stats | tensor
-  std::string depth = "top";            ///< top | leaf | all
+  std::string depth = "top";            ///< top | leaf | all | blocks
   std::vector<std::string> include;     ///< patterns in force; empty = all
   std::vector<std::string> exclude;
   /// `state`: of what an optimizer's operators make nothing was read but what each step leaves;
@@ -106,6 +125,7 @@ struct TraceSummary {
   std::optional<std::uint64_t> bytes_limit_reached_at;
   std::optional<PartialTrace> partial;      ///< empty = whole
   std::optional<TraceReference> reference;  ///< empty = every content is stored here
+  std::optional<BlockSummary> blocks;       ///< empty = operators were recorded
   Digest index_digest;  ///< over the packed index, set by the dump writer and checked by readers
 
   /// Calls of operators, as a person counts them.

@@ -15,6 +15,7 @@
 
 #include "core/tensor/content.h"
 #include "core/tensor/tensor_record.h"
+#include "core/trace/block_row.h"
 #include "core/trace/op_record.h"
 #include "core/trace/run_manifest.h"
 #include "dumpers/journal/rows.h"
@@ -60,6 +61,16 @@ struct SlicedContent {
   SliceRow row = {};  ///< of one that was read
 };
 
+/// A call of a block, or a parameter that was read.
+struct Block {
+  core::BlockRow block;
+  BlockLine row = {};
+};
+struct Parameter {
+  core::ParameterRow parameter;
+  ParameterLine row = {};
+};
+
 /// What was known of the run before its first operator.
 struct Begun {
   std::string manifest;  ///< text of the manifest
@@ -79,14 +90,16 @@ using Event = std::variant<core::OpRecord,
                            Begun,
                            Finished,
                            core::TraceReference,
-                           SlicedContent>;
+                           SlicedContent,
+                           Block,
+                           Parameter>;
 
 static_assert(std::endian::native == std::endian::little, "the journal is little-endian");
 
 inline constexpr std::array<char, 8> kMagic{'R', 'C', 'J', 'O', 'U', 'R', 'N', '\n'};
 /// Raised by every change to what an entry's bytes mean. A journal of another version is refused:
 /// what recorded it reads it.
-inline constexpr std::uint32_t kJournalVersion = 6;
+inline constexpr std::uint32_t kJournalVersion = 7;
 
 struct FileHeader {
   std::array<char, 8> magic = kMagic;
@@ -111,6 +124,8 @@ enum class EntryKind : std::uint32_t {
   kReference = 12,  ///< index digest of the dump referred to, the bytes of its run's name
   kSlice = 13,      ///< SliceRow
   kRoots = 14,      ///< core::RootNames of all texts, each name with a null behind it
+  kBlock = 15,      ///< BlockLine
+  kParameter = 16,  ///< ParameterLine
 };
 
 /// Before every payload. The checksum covers all that follows it: length, kind and payload. No kind

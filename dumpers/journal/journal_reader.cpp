@@ -320,6 +320,14 @@ std::optional<Event> JournalReader::take(const Entry& entry) {
       return Begun{text_of(payload)};
     case EntryKind::kSlice:
       return slice(only_row<SliceRow>(payload), 0);
+    case EntryKind::kBlock: {
+      const auto row = only_row<BlockLine>(payload);
+      return Block{block(row), row};
+    }
+    case EntryKind::kParameter: {
+      const auto row = only_row<ParameterLine>(payload);
+      return Parameter{parameter(row), row};
+    }
     case EntryKind::kReference: {
       const auto digest = take_row<core::Digest>(payload);
       return core::TraceReference{text_of(payload), digest};

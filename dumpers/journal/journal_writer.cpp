@@ -194,6 +194,9 @@ struct JournalWriter::ToRow {
   void text(Number& into, std::string_view text) {
     into = static_cast<Number>(writer.number_of(text));
   }
+  void digest(core::Digest& into, const std::optional<core::Digest>& digest) {
+    into = digest.value_or(core::Digest{});
+  }
   void sizes(std::uint64_t& begin, std::uint32_t& count, std::span<const std::int64_t> sizes) {
     begin = writer.place_of(sizes);
     count = static_cast<std::uint32_t>(sizes.size());
@@ -454,6 +457,15 @@ void JournalWriter::check_counts(const core::TraceSummary& trace) const {
                   counts_.tensors));
 }
 
+void JournalWriter::count_blocks(core::TraceSummary& trace) const {
+  if (!trace.blocks && counts_.blocks + counts_.parameters > 0) {
+    throw core::internal_error("blocks were recorded, and the manifest does not say how");
+  }
+  if (!trace.blocks) return;
+  trace.blocks->rows = counts_.blocks;
+  trace.blocks->parameters = counts_.parameters;
+}
+
 void JournalWriter::text(EntryKind kind, std::string_view bytes) {
   entry_.begin(kind);
   entry_.put_bytes(bytes);
@@ -518,9 +530,21 @@ void JournalWriter::sliced(const SlicedContent& content) {
   row.slice = content.slice.digest;
   row.elements = content.slice.elements;
   row.stride = content.slice.stride;
-  entry_.begin(EntryKind::kSlice);
-  entry_.put_bytes(bytes_of(row));
-  put();
+  put_row(EntryKind::kSlice, row);
+}
+
+void JournalWriter::block(const core::BlockRow& block) {
+  recent_ = nullptr;
+  auto row = row_of<BlockLine>(block);
+  row.unopened = static_cast<std::uint16_t>(std::min<std::uint32_t>(block.unopened, UINT16_MAX));
+  put_row(EntryKind::kBlock, row);
+  ++counts_.blocks;
+}
+
+void JournalWriter::parameter(const core::ParameterRow& parameter) {
+  recent_ = nullptr;
+  put_row(EntryKind::kParameter, row_of<ParameterLine>(parameter));
+  ++counts_.parameters;
 }
 
 void JournalWriter::roots(const core::RootNames& names) {
@@ -627,6 +651,7 @@ void JournalSink::finish(core::RunManifest manifest) {
   journal_.check_counts(trace);
   trace.contents = known_.size();
   trace.stored_bytes = stored_bytes_;
+  journal_.count_blocks(trace);
   // The last word is said when all that it speaks of has reached the disk.
   contents_.sync();
   core::sync_path(directory_ / kJournalName);

@@ -103,6 +103,8 @@ class JournalWriter {
   void refers(const core::TraceReference& dump);
   /// Notes that of a content only a slice is kept, behind the content that the slice is.
   void sliced(const SlicedContent& content);
+  void block(const core::BlockRow& block);
+  void parameter(const core::ParameterRow& parameter);
   /// Names that roots of modules have in all that was appended.
   void roots(const core::RootNames& names);
   /// What is known of the run before its first operator.
@@ -115,6 +117,9 @@ class JournalWriter {
   /// Holds what the recorder counted against what was appended.
   /// @throws core::Error{kInternal} where they differ
   void check_counts(const core::TraceSummary& trace) const;
+  /// Fills in how many rows of blocks and parameters were appended.
+  /// @throws core::Error{kInternal} where there are some and `trace` has no BlockSummary
+  void count_blocks(core::TraceSummary& trace) const;
 
   /// Cuts the file to what was written.
   void close() { log_.close(); }
@@ -188,6 +193,12 @@ class JournalWriter {
                    std::uint64_t offset,
                    std::span<const std::byte> bytes);
   void text(EntryKind kind, std::string_view bytes);
+  template <typename Row>
+  void put_row(EntryKind kind, const Row& row) {
+    entry_.begin(kind);
+    entry_.put_bytes(bytes_of(row));
+    put();
+  }
   void put() { log_.append(entry_.finish()); }
 
   MappedLog log_;
@@ -247,6 +258,8 @@ class JournalSink final : public core::DumpSink {
   using core::DumpSink::put_content;
   bool put_content(const core::ContentKey& key, const core::ContentBytes& bytes) override;
   void append(const core::OpRecord& record) override { journal_.append(record); }
+  void block(const core::BlockRow& row) override { journal_.block(row); }
+  void parameter(const core::ParameterRow& row) override { journal_.parameter(row); }
   void fail(const std::string& message) override;
 
   /// As JournalWriter::roots().
@@ -260,7 +273,7 @@ class JournalSink final : public core::DumpSink {
   [[nodiscard]] std::uint64_t stored_bytes() const noexcept { return stored_bytes_; }
 
   /// Notes that the recording is whole, and forces it to the disk. Fills manifest.trace.contents
-  /// and stored_bytes; the index, and its digest, are made with the dump.
+  /// and stored_bytes, and counts its blocks; the index, and its digest, are made with the dump.
   /// @throws core::Error{kIo}
   void finish(core::RunManifest manifest);
 

@@ -61,6 +61,9 @@ struct RowDecoder::FromRow {
   void text(Number row, std::string& text) {
     text.assign(decoder.text(static_cast<std::uint64_t>(row)));
   }
+  void digest(const core::Digest& row, std::optional<core::Digest>& digest) {
+    if (row != core::Digest{}) digest = row;
+  }
   void sizes(std::uint64_t begin, std::uint32_t count, std::vector<std::int64_t>& sizes) {
     const auto found = decoder.sizes(begin, count);
     sizes.assign(found.begin(), found.end());
@@ -238,6 +241,18 @@ SlicedContent RowDecoder::slice(SliceRow row, std::uint64_t number) const {
     fail(kSlicesTable, fmt::format("row {} is no slice of {} elements", number, total));
   }
   return content;
+}
+
+core::BlockRow RowDecoder::block(BlockLine row) const {
+  core::BlockRow block;
+  read(kBlocksTable, row, block);
+  return block;
+}
+
+core::ParameterRow RowDecoder::parameter(ParameterLine row) const {
+  core::ParameterRow parameter;
+  read(kParametersTable, row, parameter);
+  return parameter;
 }
 
 }  // namespace repro_check::journal

@@ -14,6 +14,7 @@
 #include "core/system/memory.h"
 #include "core/system/pinned.h"
 #include "core/tensor/tensor_record.h"
+#include "core/trace/block_row.h"
 #include "core/trace/op_record.h"
 #include "dumpers/journal/entry.h"
 #include "dumpers/journal/rows.h"
@@ -93,6 +94,10 @@ class RowDecoder : core::Pinned {
   /// A content of which only a slice is stored, and that slice, which it can have.
   /// @throws as read_record()
   [[nodiscard]] SlicedContent slice(SliceRow row, std::uint64_t number) const;
+
+  /// @throws as read_record()
+  [[nodiscard]] core::BlockRow block(BlockLine row) const;
+  [[nodiscard]] core::ParameterRow parameter(ParameterLine row) const;
 
  protected:
   RowDecoder() = default;

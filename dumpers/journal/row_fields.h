@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "core/tensor/tensor_record.h"
+#include "core/trace/block_row.h"
 #include "core/trace/op_record.h"
 #include "dumpers/journal/rows.h"
 
@@ -54,6 +55,25 @@ void row_fields(Codec& f, GeneratorRow& row, Use& use) {
   f.number(row.position_after, use.position_after);
   f.number(row.drawn, use.drawn);
   f.text(row.device, use.device);
+}
+
+template <typename Codec, Either<core::BlockRow> Block>
+void row_fields(Codec& f, BlockLine& row, Block& block) {
+  f.number(row.step, block.step);
+  f.text(row.path, block.path);
+  f.number(row.call, block.call);
+  f.number(row.unopened, block.unopened);
+  f.word(row.phase, block.phase, "phase");
+  f.flag(row.flags, kBlockTraining, block.training);
+  f.digest(row.in, block.in);
+  f.digest(row.out, block.out);
+}
+
+template <typename Codec, Either<core::ParameterRow> Parameter>
+void row_fields(Codec& f, ParameterLine& row, Parameter& parameter) {
+  f.number(row.step, parameter.step);
+  f.text(row.name, parameter.name);
+  f.digest(row.digest, parameter.digest);
 }
 
 /// Of contents and slices.

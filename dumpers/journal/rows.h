@@ -140,6 +140,27 @@ struct FrameRow {
   std::uint32_t function = 0;
 };
 
+/// A call of a block. Since 1.5
+struct BlockLine {
+  core::Digest in;  ///< zeros: nothing could be opened
+  core::Digest out;
+  std::uint32_t step = 0;
+  std::uint32_t path = 0;
+  std::uint32_t call = 0;
+  std::uint16_t unopened = 0;  ///< at most 65,535 of them are counted
+  std::uint8_t phase = 0;
+  std::uint8_t flags = 0;  ///< kBlockTraining
+};
+
+inline constexpr std::uint8_t kBlockTraining = 1;
+
+/// A parameter behind an optimizer's step. Since 1.5
+struct ParameterLine {
+  core::Digest digest;  ///< zeros: it moved while it was read
+  std::uint32_t step = 0;
+  std::uint32_t name = 0;
+};
+
 struct TableLayout {
   const char* name;
   std::size_t row_size;
@@ -202,6 +223,14 @@ inline constexpr TableLayout kSitesTable =
 inline constexpr TableLayout kFramesTable =
     table<FrameRow>("frames", "file:t4 line:u4 function:t4");
 
+inline constexpr TableLayout kBlocksTable = table<BlockLine>(
+    "blocks",
+    "in_high:u8 in_low:u8 out_high:u8 out_low:u8 step:u4 path:t4 call:u4 unopened:u2 phase:u1 "
+    "flags:u1",
+    kInSomeDumps);
+inline constexpr TableLayout kParametersTable = table<ParameterLine>(
+    "parameters", "digest_high:u8 digest_low:u8 step:u4 name:t4", kInSomeDumps);
+
 inline constexpr TableLayout kDimsTable = table<std::int64_t>("dims", "i8");  // shapes and strides
 /// Every text, one after the other, and where each begins, and the end.
 inline constexpr TableLayout kTextBytesTable = table<std::uint8_t>("text_bytes", "u1");
@@ -230,6 +259,8 @@ struct RowCounts {
   std::uint64_t non_finite = 0;
   std::uint64_t substitutions = 0;
   std::uint64_t generators = 0;
+  std::uint64_t blocks = 0;
+  std::uint64_t parameters = 0;
   std::uint64_t inline_contents = 0;
   std::uint64_t inline_bytes = 0;
 };

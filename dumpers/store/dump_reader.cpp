@@ -52,6 +52,9 @@ class Dump final : public core::DumpSource {
     check_count("operators", manifest_.trace.operators, index_.op_count());
     check_count("tensors", manifest_.trace.tensors, index_.tensor_count());
     check_count("contents", manifest_.trace.contents, index_.content_count());
+    const core::BlockSummary blocks = manifest_.trace.blocks.value_or(core::BlockSummary{});
+    check_count("blocks", blocks.rows, index_.block_count());
+    check_count("parameters", blocks.parameters, index_.parameter_count());
     read_contents();
     read_slices();
     open_packed();
@@ -81,6 +84,15 @@ class Dump final : public core::DumpSource {
                                        core::content_name(tensor.content_key())));
       }
     }
+  }
+
+  [[nodiscard]] std::uint64_t block_count() const override { return index_.block_count(); }
+  [[nodiscard]] core::BlockRow block(std::uint64_t position) const override {
+    return index_.block(position);
+  }
+  [[nodiscard]] std::uint64_t parameter_count() const override { return index_.parameter_count(); }
+  [[nodiscard]] core::ParameterRow parameter(std::uint64_t position) const override {
+    return index_.parameter(position);
   }
 
   [[nodiscard]] bool has_content(const core::ContentKey& key) const override {

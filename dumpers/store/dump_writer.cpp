@@ -265,6 +265,8 @@ struct DumpWriter::Impl {
     while (const std::optional<journal::Event> event = reader.next_event()) {
       if (const auto* content = std::get_if<journal::StoredContent>(&*event)) add(*content);
       if (const auto* slice = std::get_if<journal::SlicedContent>(&*event)) index.add(slice->row);
+      if (const auto* block = std::get_if<journal::Block>(&*event)) index.add(block->row);
+      if (const auto* read = std::get_if<journal::Parameter>(&*event)) index.add(read->row);
       const auto* record = std::get_if<core::OpRecord>(&*event);
       if (record == nullptr) continue;
       index.add(reader.rows());
@@ -342,6 +344,10 @@ void DumpWriter::append(const core::OpRecord& record) {
   impl_->note_limit(record);
 }
 
+void DumpWriter::block(const core::BlockRow& row) { impl_->journal_.block(row); }
+
+void DumpWriter::parameter(const core::ParameterRow& row) { impl_->journal_.parameter(row); }
+
 void DumpWriter::fail(const std::string& message) {
   impl_->failed_ = true;
   impl_->journal_.fail(message);
@@ -366,6 +372,7 @@ core::Digest DumpWriter::finish(core::RunManifest manifest) {
   }
   impl_->finished_ = true;
   impl_->journal_.check_counts(manifest.trace);
+  impl_->journal_.count_blocks(manifest.trace);
   const core::SizeSignalGuard guard;
   impl_->contents_.drain();
   manifest.trace.contents = impl_->contents_.size();

@@ -53,6 +53,8 @@ class DumpWriter final : public core::DumpSink {
   using core::DumpSink::put_content;
   bool put_content(const core::ContentKey& key, const core::ContentBytes& bytes) override;
   void append(const core::OpRecord& record) override;
+  void block(const core::BlockRow& row) override;
+  void parameter(const core::ParameterRow& row) override;
   void fail(const std::string& message) override;
 
   /// For a recording that is played into this dump: names the dump that it refers to, and a content
@@ -67,7 +69,7 @@ class DumpWriter final : public core::DumpSink {
   [[nodiscard]] std::uint64_t stored_bytes() const noexcept;
 
   /// Completes the dump. Fills manifest.trace.contents, stored_bytes, slices, reference,
-  /// io, bytes_limit_reached_at and index_digest.
+  /// io, bytes_limit_reached_at and index_digest, and counts its blocks.
   /// @return the digest of the manifest that was written
   /// @throws core::Error{kIo}
   core::Digest finish(core::RunManifest manifest);

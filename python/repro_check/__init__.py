@@ -32,7 +32,7 @@ from .program import compare, record
 
 if _typing.TYPE_CHECKING:
     from .dump import Dump, NamedTensor
-    from .records import Operator, Tensor, Tensors
+    from .records import Block, Operator, Parameter, Tensor, Tensors
     from .values import Opaque, Symbol, TensorSlot
     from .writer import DumpWriter
     from .writer import Given as tensor
@@ -40,6 +40,7 @@ if _typing.TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Block",
     "DamagedDump",
     "Dump",
     "DumpWriter",
@@ -49,6 +50,7 @@ __all__ = [
     "NotStored",
     "Opaque",
     "Operator",
+    "Parameter",
     "ReproCheckError",
     "Symbol",
     "Tensor",
@@ -66,7 +68,7 @@ __all__ = [
 # Recording and comparing need neither NumPy nor h5py: what does is imported at its first use.
 _MODULES = {
     "dump": ("Dump", "NamedTensor"),
-    "records": ("Operator", "Tensor", "Tensors"),
+    "records": ("Block", "Operator", "Parameter", "Tensor", "Tensors"),
     "values": ("Opaque", "Symbol", "TensorSlot"),
     "writer": ("DumpWriter", "tensor"),
 }

@@ -42,6 +42,16 @@ def of_bytes(data: typing.Any) -> Digest:
     return _leaf(bytes(leaves))
 
 
+def of_border(leaves: typing.Iterable[tuple[Digest, int, tuple[int, ...]]]) -> Digest | None:
+    """Of a border of a block: of content, number of the dtype, and shape of each of its tensors, in order; None where
+    there are none."""
+    data = bytearray()
+    for content, dtype, shape in leaves:
+        for number in (*content, dtype, len(shape), *shape):
+            data += number.to_bytes(8, "little")
+    return of_bytes(bytes(data)) if data else None
+
+
 def parse(text: object) -> Digest | None:
     """None unless `text` is 32 lower-case hexadecimal digits."""
     if not isinstance(text, str) or len(text) != 32 or set(text) - set("0123456789abcdef"):

@@ -13,7 +13,7 @@ from .contents import ContentStore
 from .digest import Digest
 from .errors import DamagedDump, IncompleteDump, ReproCheckError, UnknownFormat
 from .index import Index
-from .records import Array, Frame, GeneratorUse, NonFinite, Operator, Stats, Substitution, Tensor
+from .records import Array, Block, Frame, GeneratorUse, NonFinite, Operator, Parameter, Stats, Substitution, Tensor
 from .trace import TraceFile, plain_file
 
 if typing.TYPE_CHECKING:
@@ -82,6 +82,9 @@ class Dump:
             for name, table in (("operators", "ops"), ("tensors", "tensors"), ("contents", "contents")):
                 self._check_count(name, summary[name], self._index.count(table))
             self._check_count("slices", summary.get("slices", 0), self._index.count("slices"))
+            blocks = summary.get("blocks", {})
+            self._check_count("blocks", blocks.get("rows", 0), self._index.count("blocks"))
+            self._check_count("parameters", blocks.get("parameters", 0), self._index.count("parameters"))
             self._contents = ContentStore(
                 self.directory, summary["digest_algorithm"], self._trace, self._index
             )
@@ -215,6 +218,32 @@ class Dump:
     def module(self, path: str) -> list[Operator]:
         """Operators of a module and of all inside it; `""` is the whole model."""
         return list(self.find(module=path))
+
+    # Blocks
+
+    def blocks(self) -> typing.Iterator[Block]:
+        """Calls of blocks, in order of their end; none where operators were recorded."""
+
+        def read(row: typing.Any, side: str) -> Digest | None:
+            found = Digest(row[f"{side}_high"], row[f"{side}_low"])
+            return None if found == digest.ZERO else found
+
+        for row in self._index.records("blocks"):
+            yield Block(
+                row["step"],
+                row["path"],
+                row["call"],
+                row["phase"],
+                bool(row["flags"] & layout.BLOCK_TRAINING),
+                read(row, "in"),
+                read(row, "out"),
+                row["unopened"],
+            )
+
+    def parameters(self) -> typing.Iterator[Parameter]:
+        """Of a recording of blocks: parameters that were read behind steps of an optimizer."""
+        for row in self._index.records("parameters"):
+            yield Parameter(row["step"], row["name"], None if row["digest"] == digest.ZERO else row["digest"])
 
     def verify(self) -> int:
         """Reads every content that is stored here or in the given reference, and returns how many.

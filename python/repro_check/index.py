@@ -92,7 +92,7 @@ class Index:
         return row if row and row[member] == value else None
 
     def each(self, table: str) -> typing.Iterator[Row]:
-        """Every row, a few thousand in memory at a time."""
+        """Every row, a few thousand in memory at a time; none of a table that is not there."""
         for begin in range(0, self.count(table), 4096):
             yield from self._as_dicts(self._tables[table][begin : begin + 4096])
 

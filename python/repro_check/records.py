@@ -156,6 +156,28 @@ class Frame(typing.NamedTuple):
         return f"{name}, line {self.line}" if name.startswith("In [") else f"{name}:{self.line}"
 
 
+class Block(typing.NamedTuple):
+    """One call of a block, a module that was chosen to be watched: digests of all tensors that went in and came out,
+    None where nothing could be opened."""
+
+    step: int
+    path: str
+    call: int  #: of this path within step and phase
+    phase: str
+    training: bool
+    inputs: Digest | None
+    outputs: Digest | None
+    unopened: int  #: leaves of types that are not read
+
+
+class Parameter(typing.NamedTuple):
+    """A parameter that was read behind an optimizer's step; no digest where it moved meanwhile."""
+
+    step: int
+    name: str
+    digest: Digest | None
+
+
 class Substitution(typing.NamedTuple):
     argument: str
     before: str

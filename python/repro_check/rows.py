@@ -3,10 +3,12 @@
 C++: a test fails when they differ. docs/DUMP_FORMAT.md says what they mean."""
 
 FORMAT = "repro-check-dump"
-MAJOR, MINOR = 1, 4
+MAJOR, MINOR = 1, 5
 NONE = 0xFFFFFFFF
 #: Bits of `flags` of a tensor: RequiresGrad, Stored, Steady, Moved, Counted.
 FLAGS = (1, 2, 4, 8, 16)
+#: The bit of `flags` of a block that was in training mode.
+BLOCK_TRAINING = 1
 STATES = (
     "hashed", "uninitialised", "none", "undefined", "composite", "excluded",
 )
@@ -22,6 +24,10 @@ DTYPES = (
 #: The members of a row, each with its type in numpy, in order and without padding. t4 is the number of a
 #: text, `?` what older minor versions lack. A type alone is that of rows that are a number.
 TABLES = {
+    "blocks": (
+        "in_high:u8 in_low:u8 out_high:u8 out_low:u8 step:u4 path:t4 call:u4 unopened:u2 phase:u1 "
+        "flags:u1"
+    ),
     "contents": "digest_high:u8 digest_low:u8 shape_begin:u8 bytes:u8 shape_count:u4 dtype:u4 packed:i8?",
     "dims": "i8",
     "frames": "file:t4 line:u4 function:t4",
@@ -33,6 +39,7 @@ TABLES = {
         "op:u4 site:u4 depth:u4 phase:u4 step:u4 rank:u4 lane:u4 argument_rows:u4 result_rows:u4 "
         "tensor_count:u4 substitution_count:u4 modes:t4"
     ),
+    "parameters": "digest_high:u8 digest_low:u8 step:u4 name:t4",
     "sites": "module_path:t4 module_type:t4 frames_begin:u4 frame_count:u4",
     "slices": (
         "digest_high:u8 digest_low:u8 slice_high:u8 slice_low:u8 elements:u8 stride:u8 "
@@ -54,5 +61,5 @@ TABLES = {
 }
 #: Tables that are not in every dump.
 IN_SOME_DUMPS = (
-    "non_finite", "slices",
+    "blocks", "non_finite", "parameters", "slices",
 )

@@ -14,7 +14,7 @@ import numpy as np
 
 from . import dtypes, layout, manifest, statistics, values
 from .contents import Key, content_name
-from .digest import ZERO, Digest, of_bytes
+from .digest import ZERO, Digest, of_border, of_bytes
 from .errors import InvalidRecord, ReproCheckError
 from .index import IndexWriter, index_digest
 from .records import Array, GeneratorUse
@@ -299,6 +299,7 @@ class DumpWriter:
             "level": level, "depth": depth, "stored_bytes": 0, "drawing_operators": 0
         }
         self._returned = 0
+        self._block_calls: dict[tuple[int, str, str], int] = {}
         self._named: list[dict[str, typing.Any]] = []
         self._index = IndexWriter()
         self._origins = Origins()
@@ -429,6 +430,66 @@ class DumpWriter:
         self._broken = False
         return number
 
+    def block(
+        self,
+        path: str,
+        *,
+        inputs: TensorArguments = (),
+        outputs: TensorArguments = (),
+        step: int = 0,
+        phase: str = "forward",
+        training: bool = True,
+        unopened: int = 0,
+    ) -> None:
+        """Records one call of a block, in order of the end of the calls, into a dump of `depth="blocks"`. Of what goes
+        in and comes out the dump keeps digests.
+
+        unopened: how many parts of them are of types that could not be read.
+
+        Raises:
+            InvalidRecord, UnsupportedDtype: and the writer can go on
+        """
+        self._expect_blocks()
+        if phase not in layout.PHASES:
+            raise InvalidRecord(f'phase "{phase}" is unknown', f"take one of {', '.join(layout.PHASES)}")
+        borders = [self._border(uses(role, of)) for role, of in (("input", inputs), ("output", outputs))]
+        place = (step, phase, path)
+        self._block_calls[place] = self._block_calls.get(place, -1) + 1
+        self._index.add(
+            "blocks",
+            in_high=borders[0].high,
+            in_low=borders[0].low,
+            out_high=borders[1].high,
+            out_low=borders[1].low,
+            step=step,
+            path=path,
+            call=self._block_calls[place],
+            unopened=min(unopened, 0xFFFF),
+            phase=phase,
+            flags=layout.BLOCK_TRAINING if training else 0,
+        )
+
+    def parameter_read(self, name: str, data: Data | None, *, step: int = 0) -> None:
+        """Records into a dump of `depth="blocks"` what a parameter holds behind a step of an optimizer; None: it moved
+        while it was read.
+
+        Raises:
+            InvalidRecord, UnsupportedDtype
+        """
+        self._expect_blocks()
+        self._index.add("parameters", step=step, name=name, digest=self._border(uses("input", [data])))
+
+    def _expect_blocks(self) -> None:
+        self._expect_whole()
+        if self._trace_head["depth"] != layout.BLOCKS:
+            raise InvalidRecord("this dump is one of operators", f'make it with depth="{layout.BLOCKS}"')
+
+    @staticmethod
+    def _border(tensors: typing.Sequence[Use]) -> Digest:
+        contents = [use.content for use in tensors if use.content is not None]
+        leaves = [(each.digest, dtypes.NUMBERS[each.dtype], each.shape) for each in contents]
+        return of_border(leaves) or ZERO
+
     def returned(self, value: typing.Any, *, step: int = 0, rank: int = 0) -> int:
         """Records what a call returned: tensors, numbers, texts and None, in lists, tuples and mappings.
         repro-check compares it whatever became of the operators.
@@ -551,6 +612,8 @@ class DumpWriter:
         }
         if self._returned:
             trace["returned"] = self._returned
+        if trace["depth"] == layout.BLOCKS:
+            trace["blocks"] = {"rows": count("blocks"), "parameters": count("parameters"), "every": 1}
         order = ("input", "parameter", "buffer")
         manifest.write(
             self.directory,

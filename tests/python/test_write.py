@@ -279,3 +279,36 @@ def test_the_tree_digest_has_no_seam():
         assert digest.of_bytes(data[:size]) == digest.of_bytes(np.frombuffer(data[:size], "u1"))
     assert digest.of_bytes(b"") == digest.parse("99aa06d3014798d86001c324468d497f")
     assert digest.of_bytes(data[: digest.CHUNK]) != digest.of_bytes(data[: digest.CHUNK + 1])
+
+
+def blocks_of(directory, **options):
+    with repro_check.DumpWriter(directory, depth="blocks", level="digest", **options) as writer:
+        for step in range(2):
+            for path in ("fc1", "fc2", "fc1"):
+                writer.block(path, inputs=[np.ones(3)], outputs=[np.arange(step, step + 3), None], step=step)
+            writer.parameter_read("fc1.weight", np.full(2, step), step=step)
+        writer.block("head", phase="eval", training=False, unopened=2)
+        writer.parameter_read("fc2.weight", None)
+
+
+def test_blocks_are_read_back(tmp_path, tool):
+    blocks_of(tmp_path / "dump")
+    with repro_check.open(tmp_path / "dump") as dump:
+        calls = list(dump.blocks())
+        assert [(b.step, b.path, b.call) for b in calls[:4]] == [(0, "fc1", 0), (0, "fc2", 0), (0, "fc1", 1), (1, "fc1", 0)]
+        assert calls[0].inputs == calls[3].inputs and calls[0].outputs != calls[3].outputs
+        assert calls[-1] == repro_check.Block(0, "head", 0, "eval", False, None, None, 2)
+        first, second, moved = dump.parameters()
+        assert (first.name, first.step, second.step) == ("fc1.weight", 0, 1) and first.digest != second.digest
+        assert moved == repro_check.Parameter(0, "fc2.weight", None)
+        assert len(dump) == 0 and list(dump.operators()) == []
+    assert tool("verify", tmp_path / "dump").returncode == 0
+
+
+def test_blocks_and_operators_do_not_mix(tmp_path):
+    with repro_check.DumpWriter(tmp_path / "operators") as writer:
+        with pytest.raises(repro_check.InvalidRecord, match="operators"):
+            writer.block("fc1")
+    with repro_check.DumpWriter(tmp_path / "blocks", depth="blocks") as writer:
+        with pytest.raises(repro_check.InvalidRecord, match="phase"):
+            writer.block("fc1", phase="lunch")

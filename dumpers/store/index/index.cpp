@@ -210,8 +210,13 @@ IndexWriter::IndexWriter(hid_t group, const journal::RowCounts& counts, const Bl
       ops_(counts.ops),
       present_(counts.ops),
       blame_(blame) {
-  if (counts.non_finite > 0)
-    non_finite_.emplace(group, journal::kNonFiniteTable, counts.non_finite, blame);
+  const auto where_any =
+      [&](std::optional<TableWriter>& into, const TableLayout& layout, auto rows) {
+        if (rows > 0) into.emplace(group, layout, rows, blame);
+      };
+  where_any(non_finite_, journal::kNonFiniteTable, counts.non_finite);
+  where_any(blocks_, journal::kBlocksTable, counts.blocks);
+  where_any(parameters_, journal::kParametersTable, counts.parameters);
 }
 
 void IndexWriter::add(const journal::CallRows& call) {
@@ -257,7 +262,9 @@ core::Digest IndexWriter::finish(const journal::SharedTables& shared) {
   for (TableWriter* table : {&values_, &tensors_, &stats_, &substitutions_, &generators_}) {
     digests.push_back(table->finish());
   }
-  if (non_finite_) digests.push_back(non_finite_->finish());
+  for (std::optional<TableWriter>* table : {&non_finite_, &blocks_, &parameters_}) {
+    if (*table) digests.push_back((*table)->finish());
+  }
   if (!slices_.empty()) digests.push_back(write_whole(journal::kSlicesTable, slices_));
   digests.push_back(write_whole(journal::kContentsTable, contents_));
   digests.push_back(write_whole(journal::kOpsTable, ops_));
@@ -318,7 +325,9 @@ IndexReader::IndexReader(const TraceFile& file, const core::Digest& digest)
       substitutions_(open_table(file, group_.get(), journal::kSubstitutionsTable)),
       generators_(open_table(file, group_.get(), journal::kGeneratorsTable)),
       contents_(open_table(file, group_.get(), journal::kContentsTable)),
-      slices_(find_table(file, group_.get(), journal::kSlicesTable)) {
+      slices_(find_table(file, group_.get(), journal::kSlicesTable)),
+      blocks_(find_table(file, group_.get(), journal::kBlocksTable)),
+      parameters_(find_table(file, group_.get(), journal::kParametersTable)) {
   const auto shared = [&]<typename Row>(const TableLayout& layout, core::LargeVector<Row>& rows) {
     rows = open_table(file, group_.get(), layout).template all<Row>();
   };
@@ -407,6 +416,14 @@ std::pair<core::ContentKey, std::int64_t> IndexReader::content(std::uint64_t ind
 
 journal::SlicedContent IndexReader::slice(std::uint64_t index) const {
   return RowDecoder::slice(slices_.value().row<journal::SliceRow>(index), index);
+}
+
+core::BlockRow IndexReader::block(std::uint64_t index) const {
+  return RowDecoder::block(blocks_.value().row<journal::BlockLine>(index));
+}
+
+core::ParameterRow IndexReader::parameter(std::uint64_t index) const {
+  return RowDecoder::parameter(parameters_.value().row<journal::ParameterLine>(index));
 }
 
 }  // namespace repro_check::store

@@ -179,6 +179,8 @@ class IndexWriter {
   void add(const journal::CallRows& call);
   void add(const journal::ContentRow& content) { contents_.push_back(content); }
   void add(const journal::SliceRow& slice) { slices_.push_back(slice); }
+  void add(const journal::BlockLine& block) { blocks_.value().append_row(block); }
+  void add(const journal::ParameterLine& read) { parameters_.value().append_row(read); }
 
   /// @param shared  all that the rows refer to
   core::Digest finish(const journal::SharedTables& shared);
@@ -192,7 +194,10 @@ class IndexWriter {
   TableWriter stats_;
   TableWriter substitutions_;
   TableWriter generators_;
-  std::optional<TableWriter> non_finite_;  ///< where there are any
+  // Where there are any.
+  std::optional<TableWriter> non_finite_;
+  std::optional<TableWriter> blocks_;
+  std::optional<TableWriter> parameters_;
   hid_t group_;
   std::vector<journal::OpRow> ops_;
   std::vector<journal::ContentRow> contents_;
@@ -212,6 +217,13 @@ class IndexReader final : private journal::RowDecoder {
   [[nodiscard]] std::uint64_t tensor_count() const noexcept { return tensors_.rows(); }
   [[nodiscard]] std::uint64_t content_count() const noexcept { return contents_.rows(); }
   [[nodiscard]] std::uint64_t slice_count() const noexcept { return slices_ ? slices_->rows() : 0; }
+
+  [[nodiscard]] std::uint64_t block_count() const noexcept { return blocks_ ? blocks_->rows() : 0; }
+  [[nodiscard]] std::uint64_t parameter_count() const noexcept {
+    return parameters_ ? parameters_->rows() : 0;
+  }
+  [[nodiscard]] core::BlockRow block(std::uint64_t index) const;
+  [[nodiscard]] core::ParameterRow parameter(std::uint64_t index) const;
 
   /// @param whole  arguments, results, tensors, substitutions and generator too
   /// @param into   its memory is used again
@@ -249,6 +261,8 @@ class IndexReader final : private journal::RowDecoder {
   TableReader generators_;
   TableReader contents_;
   std::optional<TableReader> slices_;
+  std::optional<TableReader> blocks_;
+  std::optional<TableReader> parameters_;
   mutable Rows rows_;
 };
 

@@ -138,8 +138,15 @@ class Recording {
     trace.reference = reference();
     trace.slices = slices.size();
     const bool whole = finished_ && lost_contents == 0 && unfinished.empty() &&
-                       trace.operators == op_count() && trace.tensors == totals_.tensors;
+                       trace.operators == op_count() && trace.tensors == totals_.tensors &&
+                       has_all_blocks(trace);
     if (whole) return manifest;
+    if (!trace.blocks && !(blocks.empty() && parameters.empty())) trace.blocks.emplace();
+    if (trace.blocks) {
+      trace.depth = core::kDepthBlocks;
+      trace.blocks->rows = blocks.size();
+      trace.blocks->parameters = parameters.size();
+    }
     trace.operators = op_count();
     trace.tensors = totals_.tensors;
     trace.substitutions = totals_.substitutions;
@@ -152,6 +159,8 @@ class Recording {
   std::vector<std::uint64_t> unfinished;  ///< below op_count(), entered and never left; ascending
   std::map<core::ContentKey, Spot> contents;
   Slices slices;  ///< contents that were not kept whole
+  std::vector<core::BlockRow> blocks;
+  std::vector<core::ParameterRow> parameters;
   journal::JournalSummary summary;
 
  private:
@@ -191,7 +200,14 @@ class Recording {
   void add(const journal::SlicedContent& sliced) { slices.try_emplace(sliced.key, sliced.slice); }
   void add(const journal::Begun& first) { begun_ = first.manifest; }
   void add(const journal::Finished& last) { finished_ = last.manifest; }
+  void add(const journal::Block& block) { blocks.push_back(block.block); }
+  void add(const journal::Parameter& read) { parameters.push_back(read.parameter); }
   void add(const journal::Failure& /*failure*/) {}
+
+  [[nodiscard]] bool has_all_blocks(const core::TraceSummary& trace) const {
+    const core::BlockSummary told = trace.blocks.value_or(core::BlockSummary{});
+    return told.rows == blocks.size() && told.parameters == parameters.size();
+  }
 
   /// Every operator is entered before it is recorded, in the order of the indices: an index that
   /// runs ahead would have us ask for memory without end.
@@ -319,6 +335,17 @@ class UnfinishedDump final : public core::DumpSource {
     return record;
   }
 
+  [[nodiscard]] std::uint64_t block_count() const override { return recording_.blocks.size(); }
+  [[nodiscard]] core::BlockRow block(std::uint64_t position) const override {
+    return recording_.blocks.at(position);
+  }
+  [[nodiscard]] std::uint64_t parameter_count() const override {
+    return recording_.parameters.size();
+  }
+  [[nodiscard]] core::ParameterRow parameter(std::uint64_t position) const override {
+    return recording_.parameters.at(position);
+  }
+
   [[nodiscard]] bool has_content(const core::ContentKey& key) const override {
     if (recording_.is_referred(key)) return reference_.has_content(key);
     const auto [answer, is_new] = held_.try_emplace(key, false);
@@ -414,6 +441,8 @@ class Replay {
     }
   }
   void operator()(const core::TraceReference& dump) { writer_.refer_to(dump); }
+  void operator()(const journal::Block& block) { writer_.block(block.block); }
+  void operator()(const journal::Parameter& read) { writer_.parameter(read.parameter); }
   template <typename Other>  // failures and manifests: Recording knows of them
   void operator()(const Other& /*event*/) {}
 

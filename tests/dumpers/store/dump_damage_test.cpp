@@ -117,7 +117,7 @@ TEST_CASE("a dump of a newer major version is unknown") {
   const std::string text = test_support::read_bytes(file);
   const auto with_version = [&](const std::string& version) {
     std::string changed = text;
-    changed.replace(changed.find("\"1.4\""), 5, "\"" + version + "\"");
+    changed.replace(changed.find("\"1.5\""), 5, "\"" + version + "\"");
     test_support::write_bytes(file, changed);
   };
   with_version("2.0");

@@ -7,13 +7,15 @@
 
 namespace repro_check::store {
 
-/// Those that every dump has, in ascending order of name.
-inline constexpr std::array kIndexTables{&journal::kContentsTable,
+/// Those of a sample dump, in ascending order of name.
+inline constexpr std::array kIndexTables{&journal::kBlocksTable,
+                                         &journal::kContentsTable,
                                          &kDimsTable,
                                          &journal::kFramesTable,
                                          &journal::kGeneratorsTable,
                                          &journal::kOperatorsTable,
                                          &journal::kOpsTable,
+                                         &journal::kParametersTable,
                                          &journal::kSitesTable,
                                          &journal::kStatsTable,
                                          &journal::kSubstitutionsTable,

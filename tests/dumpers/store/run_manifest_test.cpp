@@ -150,7 +150,7 @@ TEST_CASE("text that is not UTF-8 is cleaned, and the file stays readable") {
 TEST_CASE("what version 1.0 did not have has its default") {
   std::string text = replaced(to_json_text(full_manifest()), "  \"io\": \"direct\",\n", "");
   text = replaced(text, ",\n  \"bytes_limit_reached_at\": 9", "");
-  text = replaced(text, "\"version\": \"1.4\"", "\"version\": \"1.0\"");
+  text = replaced(text, "\"version\": \"1.5\"", "\"version\": \"1.0\"");
   const RunManifest read = parse(signed_again(text));
   CHECK(read.trace.io == "buffered");
   CHECK_FALSE(read.trace.bytes_limit_reached_at);
@@ -169,7 +169,7 @@ TEST_CASE("a manifest before version 1.4 says nothing of the program's end") {
     CHECK_FALSE(contains(text, fmt::format("\"{}\":", field)));
   }
   const RunManifest older =
-      parse(signed_again(replaced(text, "\"version\": \"1.4\"", "\"version\": \"1.3\"")));
+      parse(signed_again(replaced(text, "\"version\": \"1.5\"", "\"version\": \"1.3\"")));
   CHECK_FALSE(older.end.has_value());
   CHECK(older.run_id.empty());
   // Of a later one it may be unknown.
@@ -182,13 +182,13 @@ TEST_CASE("a manifest of version 1.0 kept the bytes of every operator") {
   manifest.trace.keep_ops.clear();
   const std::string text = to_json_text(manifest);
   CHECK_FALSE(contains(text, "keep_ops"));
-  const std::string older = replaced(text, "\"version\": \"1.4\"", "\"version\": \"1.0\"");
+  const std::string older = replaced(text, "\"version\": \"1.5\"", "\"version\": \"1.0\"");
   CHECK(parse(signed_again(older)).trace.keep_ops.empty());
 }
 
 TEST_CASE("fields of a later minor version are passed over") {
   std::string text = to_json_text(full_manifest());
-  text = replaced(text, "\"version\": \"1.4\"", "\"version\": \"1.7\", \"later\": [1, {\"a\": 2}]");
+  text = replaced(text, "\"version\": \"1.5\"", "\"version\": \"1.7\", \"later\": [1, {\"a\": 2}]");
   CHECK(parse(signed_again(text)).run_name == full_manifest().run_name);
   CHECK(contains(error_of(ErrorKind::kDumpDamaged, [&] { parse(text); }), "/manifest_digest"));
 }
@@ -197,7 +197,7 @@ TEST_CASE("a manifest of very many keys is read in linear time") {
   std::string many;
   for (int i = 0; i < 400'000; ++i) many += ", \"key" + std::to_string(i) + "\": 1";
   std::string text = to_json_text(full_manifest());
-  text = replaced(text, "\"version\": \"1.4\"", "\"version\": \"1.4\"" + many);
+  text = replaced(text, "\"version\": \"1.5\"", "\"version\": \"1.5\"" + many);
   const std::clock_t begin = std::clock();  // of the processor: the machine may be busy
   CHECK(parse(signed_again(text)).run_name == full_manifest().run_name);
   const std::string twice = replaced(text, "\"key399999\"", "\"key0\"");
@@ -213,9 +213,9 @@ TEST_CASE("another format or another major version is unknown") {
   };
   CHECK(contains(unknown("repro-check-dump", "other-dump"), "m.json: not the manifest of a dump"));
   CHECK(
-      contains(unknown("\"version\": \"1.4\"", "\"version\": \"2.0\""),
+      contains(unknown("\"version\": \"1.5\"", "\"version\": \"2.0\""),
                "dump format 2.0 cannot be read: this repro-check reads 1.x | use the repro-check"));
-  CHECK(contains(unknown("\"version\": \"1.4\"", "\"version\": \"0.9\""), "record the run again"));
+  CHECK(contains(unknown("\"version\": \"1.5\"", "\"version\": \"0.9\""), "record the run again"));
   CHECK(contains(error_of(ErrorKind::kDumpUnknown, [] { parse("[]"); }), "not the manifest"));
 }
 
@@ -246,7 +246,7 @@ TEST_CASE("what is malformed is named by its JSON pointer") {
   CHECK(contains(damage("\"disable_dropout\": true", "\"disable_dropout\": 1"),
                  "/disable_dropout: must be true or false"));
   CHECK(contains(damage("\"00000000000000010000000000000002\"", "\"xyz\""), "/model_digest"));
-  CHECK(contains(damage("\"version\": \"1.4\"", "\"version\": \"1.0x\""), "/version"));
+  CHECK(contains(damage("\"version\": \"1.5\"", "\"version\": \"1.0x\""), "/version"));
   CHECK(contains(damage("\"exit_code\": 1", "\"exit_code\": -1"), "/end/exit_code"));
   CHECK(contains(damage("\"line\": 7", "\"line\": \"7\""), "/end/exception/line"));
   CHECK(contains(damage("\"recorded\": true", "\"recorded\": 1"), "/processes/0/recorded"));

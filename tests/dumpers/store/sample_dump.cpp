@@ -76,6 +76,18 @@ Sample make_sample(std::uint64_t seed, std::size_t random_ops) {
   sample.manifest.trace.digest_algorithm = core::kDigestAlgorithm;
   sample.manifest.trace.operators = sample.ops.size();
   for (const core::OpRecord& op : sample.ops) sample.manifest.trace.tensors += op.tensors.size();
+  for (std::uint32_t i = 0; i < 5; ++i) {
+    core::BlockRow block{i / 2, i % 2 == 0 ? "layers.0-3" : "head", i, core::Phase::kForward};
+    block.training = i % 2 == 0;
+    if (i != 1) block.in = {seed, i};
+    if (i != 2) block.out = {i, seed};
+    block.unopened = i;
+    sample.blocks.push_back(std::move(block));
+    core::ParameterRow read{i, "layers.0.weight", core::Digest{seed, i}};
+    if (i == 3) read.digest.reset();
+    sample.parameters.push_back(std::move(read));
+  }
+  sample.manifest.trace.blocks = core::BlockSummary{5, 5, 1, {{"mamba.Cache", 7}}, {"tail"}};
   return sample;
 }
 
@@ -91,6 +103,8 @@ void play(core::DumpSink& sink, const Sample& sample) {
     }
     sink.append(op);
   }
+  for (const core::BlockRow& block : sample.blocks) sink.block(block);
+  for (const core::ParameterRow& read : sample.parameters) sink.parameter(read);
 }
 
 void record(store::DumpWriter& writer, const Sample& sample) {
@@ -117,6 +131,15 @@ bool reads_back(const core::DumpSource& dump, const Sample& sample) {
     dump.read_op(i, used);
     same = same && i < sample.ops.size() && same_record(whole, sample.ops[i]) &&
            same_record(used, sample.ops[i]) && *head.op == *whole.op && head.parent == whole.parent;
+  }
+  same = same && dump.manifest().trace.blocks == sample.manifest.trace.blocks &&
+         dump.block_count() == sample.blocks.size() &&
+         dump.parameter_count() == sample.parameters.size();
+  for (std::uint64_t i = 0; i < dump.block_count(); ++i) {
+    same = dump.block(i) == sample.blocks.at(i) && same;
+  }
+  for (std::uint64_t i = 0; i < dump.parameter_count(); ++i) {
+    same = dump.parameter(i) == sample.parameters.at(i) && same;
   }
   std::vector<std::byte> bytes;
   for (const auto& [key, expected] : sample.contents) {

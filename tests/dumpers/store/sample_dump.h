@@ -20,6 +20,8 @@ namespace repro_check::test_support {
 struct Sample {
   core::RunManifest manifest;
   std::vector<core::OpRecord> ops;
+  std::vector<core::BlockRow> blocks;
+  std::vector<core::ParameterRow> parameters;
   std::map<core::ContentKey, std::vector<std::byte>> contents;
 };
 

@@ -49,6 +49,8 @@ class CountingSink final : public core::DumpSink {
   [[nodiscard]] bool has_content(const core::ContentKey& key) const override {
     return sink_.has_content(key);
   }
+  void block(const core::BlockRow& row) override { sink_.block(row); }
+  void parameter(const core::ParameterRow& row) override { sink_.parameter(row); }
   using core::DumpSink::put_content;
   bool put_content(const core::ContentKey& key, const core::ContentBytes& bytes) override {
     return sink_.put_content(key, bytes);
