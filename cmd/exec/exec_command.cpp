@@ -186,11 +186,14 @@ void tell(const ProgramRecording::Made& recorded) {
   const store::MadeDump& made = recorded.dump;
   std::string of = recorded.rank ? fmt::format("rank {}: ", *recorded.rank) : "";
   if (!recorded.process.empty()) of += escape_name(recorded.process) + ": ";
-  log_info(fmt::format("{}recorded {}, {}: {}",
-                       of,
-                       format_count(made.operator_calls(), "operator"),
-                       format_count(made.tensors, "tensor"),
-                       recorded.place.string()));
+  const std::string what = made.blocks
+                               ? fmt::format("{} of blocks, {} of parameters",
+                                             format_count(made.blocks->rows, "call"),
+                                             format_count(made.blocks->parameters, "reading"))
+                               : fmt::format("{}, {}",
+                                             format_count(made.operator_calls(), "operator"),
+                                             format_count(made.tensors, "tensor"));
+  log_info(fmt::format("{}recorded {}: {}", of, what, recorded.place.string()));
   if (made.partial) {
     log_warning(fmt::format("{}the program did not end by itself; the last operator is op {} {}",
                             of,
@@ -296,6 +299,12 @@ class ExecCommand final : public Command {
     document["dump"]["verify_inputs"] = verify_inputs_;
     document["dump"]["keep_values"] = keep_values_;
     document["dump"]["processes"] = processes_;
+    if (blocks_) document["dump"]["blocks"] = *blocks_;
+    document["dump"]["every"] = every_;
+    if (checkpoints_ && depth_ == name_of(core::DumpDepth::kBlocks)) {
+      throw core::usage_error("--checkpoints needs operators, and --depth blocks records none",
+                              "leave out one of the two");
+    }
     configs::RecordRequest request;
     request.run = *configs::parse_config(document.dump(), "exec", fs::current_path(), {}).base;
     request.run.name = dump.filename().string();
@@ -321,7 +330,14 @@ class ExecCommand final : public Command {
                             "digest",
                             {.heading = "What is recorded"});
   std::string depth_ =
-      word(&depth_, "--depth top|leaf|all  Which operators are recorded (top)", "top");
+      word(&depth_,
+           "--depth top|leaf|all|blocks  Which operators are recorded; blocks: none, but what goes "
+           "into the blocks of the program's modules and comes out (top)",
+           "top");
+  std::optional<std::string> blocks_ =
+      value(&blocks_, "--blocks N|GLOB  At depth blocks: how many at most, or which modules (20)");
+  std::uint64_t every_ =
+      value(&every_, "--every K  At depth blocks: record borders in every K-th step (1)");
   std::vector<std::string> include_ =
       value(&include_, "--include GLOB  Record only operators and modules that match");
   std::vector<std::string> exclude_ =

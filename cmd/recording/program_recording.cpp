@@ -466,6 +466,12 @@ void ProgramRecording::throw_nothing_recorded() const {
                                "see the warnings above");
   }
   if (processes_.empty()) throw core::not_comparable(kNothingRecorded);
+  if (request_.run.dump.depth == core::DumpDepth::kBlocks) {
+    throw core::not_comparable(
+        "nothing was recorded: the program imported PyTorch, but called no module, and made no "
+        "batch, loss or optimizer step",
+        "record its operators: leave out depth blocks");
+  }
   throw core::not_comparable(
       "nothing was recorded: the program imported PyTorch, but ran no operator that was selected",
       "check the selection: phases, modules, steps, include and exclude");

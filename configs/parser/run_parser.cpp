@@ -260,6 +260,51 @@ Given read_run_entry(const Node& node, RunSpec& run) {
   return read_run_members(object, run);
 }
 
+namespace {
+
+/// At depth blocks no operator is seen, so that what picks or changes operators has nothing to do.
+void check_blocks(const RunSpec& run, const std::string& pointer, Problems& problems) {
+  const auto refuse = [&](const char* key, const std::string& why) {
+    problems.add(pointer.empty() ? key : pointer, why);
+  };
+  const DumpSpec& dump = run.dump;
+  if (dump.depth != DumpDepth::kBlocks) {
+    for (const auto& [key, given] :
+         {std::pair("blocks", !dump.blocks.empty()), std::pair("every", dump.every > 0)}) {
+      if (given) refuse("/dump", fmt::format("\"{}\" is of depth blocks alone", key));
+    }
+    return;
+  }
+  if (!run.program) {
+    return refuse("/dump/depth",
+                  "blocks are those of a program; of a model operators are recorded: top, leaf or "
+                  "all");
+  }
+  const DumpSpec plain;
+  const std::array given{
+      std::pair("include", !dump.include.empty()),
+      std::pair("exclude", !dump.exclude.empty()),
+      std::pair("phases", !dump.phases.empty()),
+      std::pair("first_ops", dump.first_ops != plain.first_ops),
+      std::pair("optimizer", dump.optimizer == core::OptimizerReading::kOperators),
+      std::pair("no_sync", dump.no_sync),
+      std::pair("workers", dump.workers)};
+  for (const auto& [key, is_given] : given) {
+    if (is_given) {
+      refuse("/dump", fmt::format("\"{}\" picks operators, and depth blocks records none", key));
+    }
+  }
+  if (!run.program->resume.empty()) {
+    refuse("/program/resume", "needs a recording of operators, and depth blocks records none");
+  }
+  for (const auto& [key, is_given] : {std::pair("/disable_dropout", run.disable_dropout),
+                                      std::pair("/rng", run.rng == core::RngMode::kHost)}) {
+    if (is_given) refuse(key, "needs a recording of operators, and depth blocks records none");
+  }
+}
+
+}  // namespace
+
 bool check_run(const RunSpec& run, const std::string& pointer, Problems& problems) {
   constexpr std::size_t kShown = 20;
   const std::size_t before = problems.all().size();
@@ -282,6 +327,7 @@ bool check_run(const RunSpec& run, const std::string& pointer, Problems& problem
                              variable,
                              core::printable(*found->second, kShown)));
   }
+  check_blocks(run, pointer, problems);
   return problems.all().size() == before;
 }
 

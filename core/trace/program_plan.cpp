@@ -94,6 +94,9 @@ RunManifest manifest_of(const ProgramPlan& plan) {
   TraceSummary& trace = manifest.trace;
   trace.level = name_of(plan.level);
   trace.depth = name_of(plan.depth);
+  if (plan.depth == DumpDepth::kBlocks) {
+    trace.blocks.emplace().every = std::max<std::uint64_t>(plan.every, 1);
+  }
   trace.include = plan.include;
   trace.exclude = plan.exclude;
   trace.only = part_text(plan);

@@ -30,6 +30,10 @@ inline constexpr std::string_view kReadRecord = "repro_check::read";
 /// What a program has written with no operator (`Tensor.apply_`): later readers of the memory have
 /// it from there.
 inline constexpr std::string_view kWrittenRecord = "repro_check::written";
+/// At depth blocks, and a level that keeps more than digests: what went into a call of a block
+/// (`input[0]`), and what came out (`output[0]`), in the order of core::BorderDigest.
+inline constexpr std::string_view kBlockInputs = "repro_check::block_inputs";
+inline constexpr std::string_view kBlockOutputs = "repro_check::block_outputs";
 /// What one of several replicas has when the first forward pass of a step begins: `input[0]`,
 /// `param.NAME`, `buffer.NAME`.
 inline constexpr std::string_view kReplicaRecord = "repro_check::replica";

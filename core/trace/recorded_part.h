@@ -34,9 +34,10 @@ std::string describe(const OpRanges& ranges);
 /// What is kept of a tensor: its digest, its statistics as well, or its bytes as well.
 enum class DumpLevel { kDigest, kStats, kTensor };
 constexpr std::string_view words_of(DumpLevel /*type*/) { return "digest stats tensor"; }
-/// Operators as the model calls them, the kernels they decompose into, or the whole tree.
-enum class DumpDepth { kTop, kLeaf, kAll };
-constexpr std::string_view words_of(DumpDepth /*type*/) { return "top leaf all"; }
+/// Operators as the model calls them, the kernels they decompose into, the whole tree; or of a
+/// program none, but what goes into its blocks and comes out of them.
+enum class DumpDepth { kTop, kLeaf, kAll, kBlocks };
+constexpr std::string_view words_of(DumpDepth /*type*/) { return "top leaf all blocks"; }
 
 /// What is read of an optimizer's step.
 enum class OptimizerReading {
@@ -78,6 +79,9 @@ struct RecordedPart : RecordedOperators {
   OptimizerReading optimizer = OptimizerReading::kAuto;
   bool workers = false;  ///< what worker processes of data loaders do is recorded as well
   RecordedProcesses processes = RecordedProcesses::kAll;
+  /// At depth blocks: how many at most, or globs on module paths; empty = 20.
+  std::string blocks;
+  std::uint64_t every = 0;  ///< at depth blocks: borders of each so many-th step; 0 = of all
   /// As keep_ops: steps of optimizers whose operators are recorded though `optimizer` is kState, by
   /// the op index that the first of them has.
   OpRanges open_steps;
@@ -103,6 +107,8 @@ void visit_part(const Visitor& member, Part& part) {
   member.unless_empty("no_sync", part.no_sync);
   member.unless_empty("workers", part.workers);
   member.unless_empty("processes", part.processes);
+  member.unless_empty("blocks", part.blocks);
+  member.unless_empty("every", part.every);
 }
 
 /// `0:3,100`, half-open as in Python; empty for no ranges.

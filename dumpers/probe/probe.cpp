@@ -45,6 +45,7 @@
 #include "dumpers/capture/tensors/tensor_sums.h"
 #include "dumpers/capture/torch/torch_compat.h"
 #include "dumpers/journal/journal_writer.h"
+#include "dumpers/probe/block_calls.h"
 #include "dumpers/probe/program_sites.h"
 #include "dumpers/probe/python_frames.h"
 #include "dumpers/probe/worker_batches.h"
@@ -67,11 +68,14 @@ capture::CaptureOptions options_of(const core::ProgramPlan& plan) {
 class Recording {
  public:
   Recording(const std::string& directory, const core::ProgramPlan& plan)
-      : bare_(plan.bare), manifest_(core::manifest_of(plan)) {
+      : bare_(plan.bare),
+        observes_(!plan.bare && plan.depth != core::DumpDepth::kBlocks),
+        manifest_(core::manifest_of(plan)) {
     std::vector<core::Setting> generators;
     if (plan.seed) capture::seed_generators(*plan.seed, generators);
     describe(plan, std::move(generators));
     sites_.record_only(plan);
+    if (plan.depth == core::DumpDepth::kBlocks) blocks_.emplace(plan, sites_);
     sites_.begin_work();
     capture_.emplace(options_of(plan), sink_.emplace(directory), &sites_);
     sink_->begin(manifest_);
@@ -86,7 +90,7 @@ class Recording {
     std::string directory;
   };
   Recording(const Worker& worker, const core::ProgramPlan& plan)
-      : bare_(false), stores_(plan.level == core::DumpLevel::kTensor) {
+      : bare_(false), observes_(true), stores_(plan.level == core::DumpLevel::kTensor) {
     core::RecordedPart part;
     part.phases = plan.phases;
     part.optimizer = core::OptimizerReading::kOperators;
@@ -148,7 +152,7 @@ class Recording {
     ended_ = true;
     scope_.reset();
     // Behind the scope, which settles a call that raised.
-    const capture::CaptureCounts counts = capture_->counts();
+    const capture::CaptureCounts& counts = counts_ = capture_->counts();
     capture_->rethrow_failure();
     for (std::string& text : capture_->warnings()) manifest_.warnings.push_back(std::move(text));
     capture_.reset();  // waits for threads that are inside of an operator
@@ -170,7 +174,8 @@ class Recording {
   }
 
   [[nodiscard]] std::uint64_t operators() const {
-    return ended_ ? manifest_.trace.operators : capture_->counts().operators;
+    const capture::CaptureCounts counts = ended_ ? counts_ : capture_->counts();
+    return counts.operators + counts.rows;
   }
 
   void name(const at::Tensor& tensor, const std::string& name, core::NamedTensorKind kind) {
@@ -235,7 +240,7 @@ class Recording {
   void begin_step(std::uint32_t step, bool of_ancestors = true) {
     capture_->set_step(step, of_ancestors);
     sites_.begin_step();
-    const bool wanted = !bare_ && sites_.is_recorded(step);
+    const bool wanted = observes_ && sites_.is_recorded(step);
     if (!wanted || !intercepts_) capture_->forget_contents();
     intercepts_ = wanted;
     include_key();
@@ -243,7 +248,7 @@ class Recording {
 
   /// Steps that are not recorded have the key from here on, where there is one.
   void keep_key() {
-    keeps_key_ = !bare_;
+    keeps_key_ = observes_;
     if (is_of_this_thread()) include_key();
   }
 
@@ -294,6 +299,12 @@ class Recording {
   }
 
   ProgramSites& sites() { return sites_; }
+  /// Null where operators are recorded.
+  BlockCalls* blocks() { return blocks_ ? &*blocks_ : nullptr; }
+  /// Of a recording of blocks, else null.
+  core::BlockSummary* block_summary() {
+    return manifest_.trace.blocks ? &*manifest_.trace.blocks : nullptr;
+  }
   /// Null once the recording has ended.
   capture::Capture* capture() { return ended_ || !capture_ ? nullptr : &*capture_; }
 
@@ -367,6 +378,7 @@ class Recording {
   const std::thread::id thread_ = std::this_thread::get_id();
   const Clock::time_point begun_ = Clock::now();
   bool bare_;
+  bool observes_;  ///< operators
   std::optional<journal::JournalSink> sink_;
   std::optional<BatchSink> batches_;  ///< of a worker, in the place of the sink
   bool stores_ = false;
@@ -379,8 +391,10 @@ class Recording {
   std::map<std::string, core::NamedTensorKind> named_;
   core::RootNames roots_;
   ProgramSites sites_;
+  std::optional<BlockCalls> blocks_;
   std::optional<capture::Capture> capture_;
   std::optional<capture::Capture::Scope> scope_;
+  capture::CaptureCounts counts_;  ///< once it has ended
   bool intercepts_ = true;
   std::atomic<bool> keeps_key_ = false;
   std::atomic<bool> ended_ = false;
@@ -679,6 +693,107 @@ void repro_check_leave_module() {
   when_active([](capture::Capture&) { recording()->sites().leave_module(); });
 }
 
+int repro_check_enter_block_module(std::uint32_t number) {
+  bool reads = false;
+  when_active([&](capture::Capture& capture) {
+    recording()->sites().enter_module(number);
+    reads = recording()->blocks() != nullptr && recording()->blocks()->are_recorded(capture.step());
+  });
+  return reads ? 1 : 0;
+}
+
+void repro_check_leave_block_module() {
+  when_active([](capture::Capture&) {
+    recording()->sites().leave_module();
+    if (!ProgramSites::is_in_module()) BlockCalls::leave_all();
+  });
+}
+
+namespace {
+
+Border border_of(const char* kinds, const void* words, const void* bytes, std::uint32_t unopened) {
+  return {kinds,
+          static_cast<const std::uint64_t*>(words),
+          static_cast<const std::byte*>(bytes),
+          unopened};
+}
+
+}  // namespace
+
+std::uint32_t repro_check_begin_block(std::uint32_t number,
+                                      int training,
+                                      const char* kinds,
+                                      const void* words,
+                                      const void* bytes,
+                                      std::uint32_t unopened) {
+  std::uint32_t unread = 0;
+  when_active([&](capture::Capture& capture) {
+    if (BlockCalls* blocks = recording()->blocks()) {
+      unread =
+          blocks->begin(capture, number, training != 0, border_of(kinds, words, bytes, unopened));
+    }
+  });
+  return unread;
+}
+
+std::uint32_t repro_check_end_block(std::uint32_t number,
+                                    const char* kinds,
+                                    const void* words,
+                                    const void* bytes,
+                                    std::uint32_t unopened) {
+  std::uint32_t unread = 0;
+  when_active([&](capture::Capture& capture) {
+    BlockCalls* blocks = recording()->blocks();
+    if (blocks == nullptr) return;
+    if (kinds == nullptr) {
+      blocks->end(capture, number, nullptr);
+    } else {
+      const Border border = border_of(kinds, words, bytes, unopened);
+      unread = blocks->end(capture, number, &border);
+    }
+  });
+  return unread;
+}
+
+void repro_check_unopened(const char* type, std::uint64_t count) {
+  when_active([&](capture::Capture&) {
+    if (core::BlockSummary* blocks = recording()->block_summary()) {
+      blocks->unopened.push_back({type, count});
+    }
+  });
+}
+
+void repro_check_not_seen(const char* path) {
+  when_active([&](capture::Capture&) {
+    if (core::BlockSummary* blocks = recording()->block_summary()) {
+      blocks->not_seen.emplace_back(path);
+    }
+  });
+}
+
+std::uint32_t repro_check_parameters(std::int64_t step,
+                                     std::size_t count,
+                                     const char* names,
+                                     void* const* tensors) {
+  std::uint32_t read_in = 0;
+  when_active([&](capture::Capture& capture) {
+    read_in = step < 0 ? capture.step() : static_cast<std::uint32_t>(step);
+    std::vector<capture::BorderLeaf> leaves(count);
+    for (std::size_t i = 0; i < count; ++i) leaves[i].tensor = borrowed(tensors[i]);
+    capture.forget_contents();  // optimizers write in ways that move no version counter
+    capture.read_ahead(leaves);
+    for (const capture::BorderLeaf& leaf : leaves) {
+      core::ParameterRow row{read_in, names, std::nullopt};
+      names += row.name.size() + 1;
+      core::BorderDigest digest;
+      static_cast<void>(capture.read_border({&leaf, 1}, digest));
+      row.digest = digest.finish();
+      capture.append(row);
+    }
+  });
+  return read_in;
+}
+
 void repro_check_enter_phase(int phase) {
   when_active([&](capture::Capture&) {
     recording()->sites().enter_phase(static_cast<core::Phase>(phase));
@@ -893,6 +1008,7 @@ void repro_check_begin_thread(std::uint32_t lane) {
     thread_scope() = {
         &capture,
         new capture::Capture::Scope(capture, lane == kNoLane ? std::nullopt : std::optional(lane))};
+    if (recording()->blocks() != nullptr) recording()->include_key();
   });
 }
 

@@ -57,13 +57,45 @@ void repro_check_watch_generator(const char* name,
                                  std::size_t size,
                                  std::size_t position);
 
-/// Records so far; any thread.
+/// Records and rows so far; any thread.
 std::uint64_t repro_check_operators();
 
 /// The module `number`, from 1, as named_modules() has it.
 void repro_check_define_module(std::uint32_t number, const char* path, const char* type);
 void repro_check_enter_module(std::uint32_t number);
 void repro_check_leave_module();
+
+/// The same at depth blocks, of roots and of blocks.
+/// @return not 0: borders are recorded in this step
+int repro_check_enter_block_module(std::uint32_t number);
+void repro_check_leave_block_module();
+/// A call of a block, whose module is entered and not left.
+/// @param kinds, words, bytes, unopened  what goes in, see Border
+/// @return how many tensors could not be read
+std::uint32_t repro_check_begin_block(std::uint32_t number,
+                                      int training,
+                                      const char* kinds,
+                                      const void* words,
+                                      const void* bytes,
+                                      std::uint32_t unopened);
+/// @param kinds  of what comes out; null: the call raised
+std::uint32_t repro_check_end_block(std::uint32_t number,
+                                    const char* kinds,
+                                    const void* words,
+                                    const void* bytes,
+                                    std::uint32_t unopened);
+/// What a recording of blocks says of itself, before its end: leaves of a type that was not opened,
+/// and a module that was to be a block and was never called.
+void repro_check_unopened(const char* type, std::uint64_t count);
+void repro_check_not_seen(const char* path);
+/// Appends what parameters hold when a step of an optimizer has ended.
+/// @param step   -1: that of the calling thread
+/// @param names  one after the other, each with a null behind it
+/// @return the step
+std::uint32_t repro_check_parameters(std::int64_t step,
+                                     std::size_t count,
+                                     const char* names,
+                                     void* const* tensors);
 
 /// What the calling thread does from here on, until it leaves that, and what it does then outside
 /// of modules, -1 = what it did before; numbers as core::Phase has them.

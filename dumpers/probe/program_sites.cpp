@@ -113,6 +113,14 @@ void ProgramSites::leave_module() {
   thread.between = thread.evaluates ? core::Phase::kEval : core::Phase::kLoss;
 }
 
+bool ProgramSites::is_in_module() { return !told().modules.empty(); }
+
+std::string ProgramSites::path_of(std::uint32_t number) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto known = modules_.find(number);
+  return known == modules_.end() ? "" : known->second.first;
+}
+
 void ProgramSites::begin_work() { told() = {}; }
 
 void ProgramSites::enter_phase(core::Phase phase) {

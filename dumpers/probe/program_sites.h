@@ -36,6 +36,10 @@ class ProgramSites final : public capture::SiteProvider {
   /// On the thread that runs the module.
   void enter_module(std::uint32_t number);
   void leave_module();
+  /// Whether the calling thread has entered one and not left it.
+  [[nodiscard]] static bool is_in_module();
+  /// As it was defined; empty for a number that was not.
+  [[nodiscard]] std::string path_of(std::uint32_t number);
 
   /// The calling thread takes up work that has nothing to do with what it did before.
   void begin_work();

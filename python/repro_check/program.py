@@ -78,6 +78,8 @@ def record(
     Raises:
         ToolError: nothing can be recorded, or the dump exists already
     """
+    if depth == "blocks":
+        raise ToolError("blocks are recorded of whole programs", "use `repro-check exec --depth blocks`")
     options = {"level": level, "depth": depth, "include": list(include), "exclude": list(exclude)}
     with _recorded(directory, seed=seed, force=force, tool=tool, **options):
         yield pathlib.Path(directory)

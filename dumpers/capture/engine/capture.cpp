@@ -752,6 +752,66 @@ void Capture::record_values(const std::string& name,
   append_values(name, values, follows, written, place(), lane_number());
 }
 
+void Capture::read_ahead(std::span<const BorderLeaf> leaves) {
+  const c10::impl::ExcludeDispatchKeyGuard unseen(kCaptureKey);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<at::Tensor> ahead;
+  for (const BorderLeaf& leaf : leaves) {
+    if (leaf.tensor.defined()) ahead.push_back(leaf.tensor);
+  }
+  tensors_.read_ahead(ahead);
+}
+
+std::uint32_t Capture::read_border(std::span<const BorderLeaf> leaves, core::BorderDigest& into) {
+  const c10::impl::ExcludeDispatchKeyGuard unseen(kCaptureKey);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  RecordList records(border_);
+  RecordingOrder order;
+  order.keep_bytes = false;
+  order.hands_out = true;
+  order.verify = options_.verify_inputs;
+  std::uint32_t unread = 0;
+  for (const BorderLeaf& leaf : leaves) {
+    if (!leaf.tensor.defined()) {
+      into.add(core::digest_bytes(leaf.bytes), leaf.dtype, leaf.shape);
+      continue;
+    }
+    records.restart();
+    tensors_.add(leaf.tensor, "", order, records);
+    bool is_read = true;
+    for (std::size_t i = 0; i < records.size(); ++i) {
+      const core::TensorRecord& record = records[i];
+      if (record.state == core::ContentState::kHashed) {
+        into.add(record.digest, record.dtype, record.shape);
+      } else if (record.state != core::ContentState::kComposite) {
+        is_read = false;
+      }
+    }
+    if (!is_read) ++unread;
+  }
+  return unread;
+}
+
+void Capture::append(const core::BlockRow& row) {
+  append_row([&] { sink_->block(row); });
+}
+
+void Capture::append(const core::ParameterRow& row) {
+  append_row([&] { sink_->parameter(row); });
+}
+
+template <typename Append>
+void Capture::append_row(const Append& append) {
+  if (failed_.load(std::memory_order_relaxed)) return;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  try {
+    append();
+    ++counts_.rows;
+  } catch (...) {
+    fail(std::current_exception());
+  }
+}
+
 void Capture::adopt(ForeignRecords& foreign) {
   if (failed_.load(std::memory_order_relaxed)) return;
   const auto here = sites_ == nullptr ? std::nullopt : sites_->current_phase();

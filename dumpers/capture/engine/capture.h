@@ -89,6 +89,14 @@ struct ForeignRecords {
   std::string failure;  ///< of its recording, which is then that of this one; empty = none
 };
 
+/// What goes into a block, or comes out: a tensor, or what Python holds in the place of one.
+struct BorderLeaf {
+  at::Tensor tensor;  ///< undefined: the bytes stand here instead
+  core::Dtype dtype = core::Dtype::kUnknown;
+  std::span<const std::byte> bytes = {};
+  std::vector<std::int64_t> shape = {};
+};
+
 /// An operator call as the fallback gets it.
 struct Call {
   const c10::OperatorHandle& op;
@@ -202,6 +210,15 @@ class Capture : core::Pinned {
                      const NamedValues& values,
                      const NamedValues& follows = {},
                      at::TensorList written = {});
+
+  /// Adds to the digest of a border what `leaves` hold, in order. On any thread.
+  /// @return how many of the tensors could not be read
+  std::uint32_t read_border(std::span<const BorderLeaf> leaves, core::BorderDigest& into);
+  /// Reads ahead of read_border() what each of them holds, on all of LibTorch's threads.
+  void read_ahead(std::span<const BorderLeaf> leaves);
+  /// Appends a call of a block, or a parameter. On any thread.
+  void append(const core::BlockRow& row);
+  void append(const core::ParameterRow& row);
 
   /// Appends records of another process of the program, in their order, as what the calling thread
   /// gets in this step and phase. On any thread that a Scope covers.
@@ -323,6 +340,8 @@ class Capture : core::Pinned {
   /// @param shown  the first result of an operator that shows what it wrote
   void note_shown(const at::Tensor& shown, const Frame& frame);
   void append(std::unique_ptr<Frame> frame);
+  template <typename Append>
+  void append_row(const Append& append);
   void append_values(const std::string& name,
                      const NamedValues& values,
                      const NamedValues& follows,
@@ -365,6 +384,7 @@ class Capture : core::Pinned {
   std::unordered_map<std::uint32_t, std::shared_ptr<LaneState>> forked_;
   std::atomic<std::uint32_t> step_ = 0;  ///< set last
   std::vector<std::unique_ptr<Frame>> raised_;
+  std::vector<core::TensorRecord> border_;  ///< of the border that was read last: memory
   struct SiteMatch {
     bool include = false;
     bool exclude = false;

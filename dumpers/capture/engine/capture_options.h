@@ -21,6 +21,7 @@ struct CaptureCounts {
   std::uint64_t operators = 0;  ///< records, those of returned values included
   std::uint64_t returned = 0;
   std::uint64_t tensors = 0;
+  std::uint64_t rows = 0;  ///< calls of blocks, and parameters
   std::uint64_t substitutions = 0;
   std::uint64_t drawing_operators = 0;
   /// Operators that may have drawn while somebody else held their generator.

@@ -323,6 +323,7 @@ struct watch {
   method* definition; /* of a function in C, and what that was */
   void* original;
   int has_self;                   /* what it is bound to is its first argument */
+  int lets_pass;                  /* calls whose first argument is one of those let through */
   object *before, *after, *leave; /* functions; NULL = none */
   watch* inner;                   /* what watches it as well, and is called inside */
 };
@@ -610,9 +611,82 @@ static watch** place_of(const object* function) {
   return &table[place % kTable];
 }
 
+/* Objects whose calls no hook is told of, by address: open addressing, at most half full. Most
+   calls of modules are of these, so that asking must cost next to nothing. */
+static uintptr_t* passing;
+static size_t passing_size, passing_used; /* places, and those that are or were taken */
+enum { kWasTaken = 1 };                   /* no address */
+
+static uintptr_t* passing_place(uintptr_t* places, size_t size, uintptr_t address) {
+  size_t place = (address >> 4) * 0x9E3779B97F4A7C15u >> 32;
+  while (places[place & (size - 1)] != 0 && places[place & (size - 1)] != address) ++place;
+  return &places[place & (size - 1)];
+}
+
+static int passes(const object* asked) {
+  return passing_used != 0 &&
+         *passing_place(passing, passing_size, (uintptr_t)asked) == (uintptr_t)asked;
+}
+
+static int grow_passing(void) {
+  const size_t size = passing_size == 0 ? 1024 : 2 * passing_size;
+  uintptr_t* places = calloc(size, sizeof *places);
+  size_t used = 0;
+  if (places == NULL) return -1;
+  for (size_t i = 0; i < passing_size; ++i) {
+    if (passing[i] <= kWasTaken) continue;
+    *passing_place(places, size, passing[i]) = passing[i];
+    ++used;
+  }
+  free(passing);
+  passing = places;
+  passing_size = size;
+  passing_used = used;
+  return 0;
+}
+
+/* let_pass(id, passes): calls of the object with that id are let through, or are told of again. */
+static object* hooks_let_pass(object* self, object* const* given, ssize_t count) {
+  uintptr_t address;
+  uintptr_t* place;
+  (void)self;
+  if (count != 2) {
+    PyErr_SetString(PyExc_TypeError, "let_pass(id, passes)");
+    return NULL;
+  }
+  address = (uintptr_t)PyLong_AsLong(given[0]);
+  if (PyErr_Occurred() != NULL) return NULL;
+  if (2 * (passing_used + 1) > passing_size && grow_passing() != 0) return PyErr_NoMemory();
+  place = passing_place(passing, passing_size, address);
+  if (PyLong_AsLong(given[1]) != 0) {
+    if (*place == 0) ++passing_used;
+    *place = address;
+  } else if (*place == address) {
+    *place = kWasTaken;
+  }
+  return held_reference(NONE);
+}
+
 static object* call_watched(object* function, object* const* given, size_t count, object* names) {
-  const call made = {.of = *place_of(function), .arguments = given, .count = count, .names = names};
+  const watch* of = *place_of(function);
+  const call made = {.of = of, .arguments = given, .count = count, .names = names};
+  if (of->lets_pass && (count & ~ARGUMENTS_OFFSET) != 0 && passes(given[0])) {
+    return of->called(function, given, count, names);
+  }
   return around(&made);
+}
+
+/* lets_pass(function): calls of the watched function of Python whose first argument let_pass() has
+   named are told to none of its hooks. */
+static object* hooks_lets_pass(object* self, object* function) {
+  watch* of = *place_of(function);
+  (void)self;
+  if (of == NULL) {
+    PyErr_SetString(PyExc_RuntimeError, "it is not watched");
+    return NULL;
+  }
+  of->lets_pass = 1;
+  return held_reference(NONE);
 }
 
 /* Of functions in C: each has its own function here, one for each form that such may have. */
@@ -857,12 +931,13 @@ static object* hooks_function_type(object* self, object* unused) {
 static method methods[] = {{"function_type", (void*)&hooks_function_type, kNoArgs, NULL},
                            {"between", (void*)&hooks_between, kFast, NULL},
                            {"watch", (void*)&hooks_watch, kFast, NULL},
+                           {"lets_pass", (void*)&hooks_lets_pass, kOne, NULL},
+                           {"let_pass", (void*)&hooks_let_pass, kFast, NULL},
                            {"given_by", (void*)&hooks_given_by, kOne, NULL},
                            {"defer_signals", (void*)&hooks_defer_signals, kNoArgs, NULL},
                            {"hold", (void*)&hooks_hold, kNoArgs, NULL},
                            {"release", (void*)&hooks_release, kNoArgs, NULL},
                            {NULL, NULL, 0, NULL}};
-static module definition = {
-    .head = {1, NULL}, .name = "calls", .size = -1, .methods = methods};
+static module definition = {.head = {1, NULL}, .name = "calls", .size = -1, .methods = methods};
 
 EXPORTED object* PyInit_calls(void) { return PyModule_Create2(&definition, kApi); }

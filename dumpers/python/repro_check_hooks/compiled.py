@@ -57,6 +57,8 @@ def on_compiled_graph(module):
 def _region(recording, compiled, traced):
     """`compiled`, with a record of what goes in and one of what comes out: operators that were fused
     inside are seen by nobody, so how many there were is said."""
+    if recording.of_blocks:
+        return recording.modules.region(compiled)
     count = sum(1 for node in traced.graph.nodes if node.op.startswith("call_"))
 
     def run(*args):

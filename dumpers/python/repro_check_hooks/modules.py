@@ -6,7 +6,7 @@ import weakref
 from .hooks import guarded, watch
 
 
-def _unwrapped(path):
+def unwrapped(path):
     """Of a module or a parameter, without what compiling and sharding put in between."""
     return path.replace("_orig_mod.", "").replace("_fsdp_wrapped_module.", "")
 
@@ -85,19 +85,23 @@ class Modules:
             root = called.module
         lane = self._lane()
         prefix = self._root_name(root, lane)
-        guarded(self._name_tensors)(root, prefix)
         # What is called is the last: a thread that finds its number finds all others, and whether it is shared.
-        for name, module in reversed(list(root.named_modules())):
-            if module is not called:
-                self._define(module, ".".join(part for part in (prefix, name) if part))
+        self._name_below(root, prefix, called)
         if lane != _MAIN_LANE:
             self._shared[len(self.kept) + 1] = {lane: prefix}
         self._define(called, prefix)
+        return root, prefix
+
+    def _name_below(self, root, prefix, called=None):
+        guarded(self._name_tensors)(root, prefix)
+        for name, module in reversed(list(root.named_modules())):
+            if module is not called:
+                self._define(module, ".".join(part for part in (prefix, name) if part))
 
     def _name_tensors(self, root, prefix):
         for kind_number, tensors in ((1, root.named_parameters()), (2, root.named_buffers())):
             for name, tensor in tensors:
-                full = _unwrapped(f"{prefix}.{name}" if prefix else name)
+                full = unwrapped(f"{prefix}.{name}" if prefix else name)
                 self.names.setdefault(id(tensor), full)
                 self._recording.name(tensor, full, kind_number)
                 self._recording.ranks.tell_place(full, tensor)
@@ -127,20 +131,29 @@ class Modules:
             if name != until_now:
                 self._recording.probe.repro_check_name_root(until_now.encode(), name.encode())
 
+    def tell_summary(self):
+        """What a verdict has to say of the recording."""
+
     def _define(self, module, path):
         key = id(module)
         if key in self._numbers:
             return
-        path = _unwrapped(path)
+        path = unwrapped(path)
         number = len(self.kept) + 1
 
-        numbers = self._numbers
+        dies = self._dies
 
         def forget(_reference, key=key):
-            numbers.pop(key, None)
+            dies(key)
 
         # Numbers are never used twice, so the reference stays as their count.
         self.kept[number] = weakref.ref(module, forget)
         self._numbers[key] = number
+        self._tell_path(number, path, type(module).__name__)
+
+    def _dies(self, key):
+        self._numbers.pop(key, None)
+
+    def _tell_path(self, number, path, kind):
         self._recording.probe.repro_check_define_module(
-            self._recording.ctypes.c_uint32(number), path.encode(), type(module).__name__.encode())
+            self._recording.ctypes.c_uint32(number), path.encode(), kind.encode())

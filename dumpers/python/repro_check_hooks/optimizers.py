@@ -124,12 +124,13 @@ class Optimizers:
     def _enter_step(self, optimizer, args, kwargs):
         """@return what the step is to be given instead; None: what it was given"""
         closure = args[0] if args else kwargs.get("closure")
-        has_closure, is_plain = callable(closure), self._is_plain_step(optimizer)
+        has_closure = callable(closure)
+        is_plain = self._recording.of_blocks or self._is_plain_step(optimizer)
         at_step = guarded(getattr(self._recording.checkpoints, "at_step", lambda _optimizer: None))
         if not has_closure:
             at_step(optimizer)
         is_recorded = self._recording.probe.repro_check_enter_step(is_plain and not has_closure)
-        for name, tensor in self.named(optimizer):
+        for name, tensor in () if self._recording.of_blocks else self.named(optimizer):
             # Once all the same, for what is said of the whole program.
             is_placed = self._placed.get(id(tensor), lambda: None)() is tensor
             if is_recorded or not (is_placed or id(tensor) in self._recording.modules.names):
@@ -172,6 +173,9 @@ class Optimizers:
         if self._recording.ended:
             return
         optimizer, outer = token
+        if self._recording.of_blocks:
+            self._after_step_of_blocks(optimizer, token)
+            return
         if outer is not None:
             rank = self._recording.ranks.rank
             part = f"@rank:{rank[0]}" if rank and type(outer).__name__ in _SHARDING else ""
@@ -180,6 +184,15 @@ class Optimizers:
             return
         self._recording.record("repro_check::optimizer_step",
                                self._state(optimizer) + self._inner_state.pop(id(optimizer), []))
+        self._leave_step(token)
+        self._count_step(optimizer)
+
+    def _after_step_of_blocks(self, optimizer, token):
+        """What it was told is a record; parameters are rows of their own."""
+        if token[1] is not None:
+            return  # the outer one has them all
+        self._recording.record("repro_check::optimizer_step", self._options(optimizer))
+        guarded(self._recording.parameters.after_step)(optimizer)
         self._leave_step(token)
         self._count_step(optimizer)
 
@@ -244,13 +257,19 @@ class Optimizers:
         for fallback, parameter in self.parameters(optimizer):
             yield self._recording.modules.names.get(id(parameter), fallback), parameter
 
-    def _state(self, optimizer):
-        """What the step leaves: parameters, gradients, the optimizer's own tensors, and numbers that it was told."""
+    @staticmethod
+    def _options(optimizer):
+        """Numbers that a step was told."""
         values = []
         for number, group in enumerate(optimizer.param_groups):
             for key, value in group.items():  # lists are of what it works on, and of names
                 if not isinstance(value, (bool, list)):
                     values += leaves(f"{'' if key == 'lr' else 'option.'}{key}[{number}]", value)
+        return values
+
+    def _state(self, optimizer):
+        """What the step leaves: parameters, gradients, the optimizer's own tensors, and numbers that it was told."""
+        values = self._options(optimizer)
         plain = self._recording.torch.Tensor
         for name, parameter in self.named(optimizer):
             gradient = parameter.grad

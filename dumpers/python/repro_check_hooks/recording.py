@@ -13,6 +13,7 @@ from . import ends, hooks, kernels, kit, lanes, processes, seeds
 from .hooks import guarded, tell_failure, watch
 from .modules import Modules
 from .optimizers import Optimizers
+from .parameters import Parameters
 from .ranks import Ranks
 from .values import held_here, parts
 
@@ -44,10 +45,18 @@ class Recording:
         self.checkpoints = None
         self.torch = torch
         self.ctypes = ctypes
-        self.modules, self.ranks, self.optimizers = Modules(self), Ranks(self), Optimizers(self)
+        self.of_blocks = hooks.plan.get("depth") == "blocks"
+        self.modules = self._blocks() if self.of_blocks else Modules(self)
+        self.parameters = Parameters(self)
+        self.ranks, self.optimizers = Ranks(self), Optimizers(self)
         self.kernels = kernels.Kernels(self)
         self.how = None  # this process was made, where it was forked
         self.begin()
+
+    def _blocks(self):
+        from .blocks import Blocks  # of few recordings
+
+        return Blocks(self)
 
     def begin_forked(self):
         """In a child of a process that records itself."""
@@ -69,6 +78,7 @@ class Recording:
         self.stop_counting = bool  # which does nothing; begin_here() counts for a part of the process alone
         self.ranks.begin()
         self.optimizers.begin()
+        self.parameters.begin()
         self.modules.begin()
         self.thread = _thread._local()  # what is so on one thread: is_unread()
         self.worker = False  # of a data loader
@@ -172,6 +182,8 @@ class Recording:
         if self.failure is None:
             guarded(self.modules.settle_roots)()
             guarded(self.optimizers.tell_untrained)()
+            guarded(self.parameters.read_last)()
+            guarded(self.modules.tell_summary)()
             for name, text in guarded(seeds.take_facts)() or ():
                 self.probe.repro_check_fact(name.encode(), text.encode(errors="replace"))
             guarded(hooks.note_missing)()

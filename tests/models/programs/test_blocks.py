@@ -1,0 +1,380 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`exec --depth blocks`: which modules are blocks, what is read at their borders, and that the program computes what it
+computes alone."""
+import re
+import sys
+import textwrap
+import unittest
+from pathlib import Path
+
+from harness import need, on_ranks
+
+need("torch", "h5py", "xxhash")
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "python"))
+
+import repro_check  # noqa: E402
+
+from programs.test_harm import Harm  # noqa: E402
+
+FLAGS = ("--depth", "blocks")
+# Ends with the exact values of all that was trained.
+SHOW = "def show(*tensors): print([float(t.detach().double().sum()).hex() for t in tensors])\n"
+
+
+class Blocks(Harm):
+    def blocks(self, text, *flags, dump="dump"):
+        """The rows of a program that computes what it computes alone."""
+        self.both(SHOW + textwrap.dedent(text), *FLAGS, *flags)
+        self.dump = repro_check.open(self.folder / dump)
+        self.addCleanup(self.dump.close)
+        self.summary = self.dump.manifest["trace"]["blocks"]
+        self.assertNotIn("not everything was recorded", self.said)
+        return list(self.dump.blocks())
+
+    def paths(self, rows, step=0):
+        return [row.path for row in rows if row.step == step]
+
+
+class Choice(Blocks):
+    def test_a_training_run(self):
+        rows = self.blocks("""
+            import torch
+            torch.manual_seed(0)
+            m = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Dropout(0.1), torch.nn.Linear(16, 4))
+            o = torch.optim.AdamW(m.parameters())
+            for _ in range(20):
+                o.zero_grad()
+                m(torch.randn(4, 8)).pow(2).mean().backward()
+                o.step()
+            show(*m.parameters())
+        """)
+        self.assertEqual(len(rows), 80)
+        self.assertEqual(self.paths(rows, 7), ["0", "1", "2", "3"])
+        for before, after in zip(rows[:3], rows[1:4]):
+            self.assertEqual(before.outputs, after.inputs)
+        self.assertEqual({(row.phase, row.training, row.unopened) for row in rows}, {("forward", True, 0)})
+        read = {}
+        for row in self.dump.parameters():
+            read.setdefault(row.step, set()).add(row.name)
+        everything = {"0.weight", "0.bias", "3.weight", "3.bias"}
+        self.assertEqual([read[step] for step in (0, 16, 19)], [everything] * 3)  # the last one too
+        self.assertEqual(set.union(*(names for step, names in read.items() if 0 < step < 16)), everything)
+        kinds = [record["operator"] for record in self.records("dump")]
+        self.assertEqual(kinds.count("repro_check::loss"), 20)
+        self.assertEqual(set(kinds), {"repro_check::loss", "repro_check::optimizer_step"})
+
+    def test_a_long_list_is_cut_into_groups(self):
+        text = """
+            import torch
+            class Net(torch.nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.first = torch.nn.Linear(4, 4)
+                    self.layers = torch.nn.ModuleList(torch.nn.Linear(4, 4) for _ in range(48))
+                def forward(self, x):
+                    x = self.first(x)
+                    for layer in self.layers: x = layer(x)
+                    return x
+            torch.manual_seed(0)
+            m = Net()
+            for _ in range(2): show(m(torch.ones(2, 4)))
+        """
+        rows = self.blocks(text)
+        self.assertEqual(self.paths(rows)[:3], ["first", "layers.0-2", "layers.3-5"])
+        self.assertEqual(len(rows), 2 * 17)
+        self.assertEqual([row.call for row in rows], [0] * 17 + [1] * 17)
+        self.assertEqual(rows[1].inputs, rows[0].outputs)
+        self.assertEqual(rows[2].inputs, rows[1].outputs)
+        self.assertEqual(self.paths(self.blocks(text, "--blocks", "5"))[1:], ["layers.0-11", "layers.12-23", "layers.24-35",
+                                                                             "layers.36-47"] + ["first"] + ["layers.0-11",
+                                                                             "layers.12-23", "layers.24-35", "layers.36-47"])
+        rows = self.blocks(text, "--blocks", "layers.1?,first")
+        self.assertEqual(self.paths(rows)[:11], ["first", *(f"layers.{n}" for n in range(10, 20))])
+        self.assertEqual(self.summary.get("not_seen"), None)
+
+    def test_forward_and_modules_that_are_never_called(self):
+        rows = self.blocks("""
+            import torch
+            class Part(torch.nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.a, self.b = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
+                def forward(self, x): return self.b(self.a(x))
+            class Net(torch.nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.called, self.passed, self.unused = Part(), Part(), Part()
+                def forward(self, x): return self.passed.forward(self.called(x))
+            torch.manual_seed(0)
+            m = Net()
+            for _ in range(3): show(m(torch.ones(2, 4)))
+        """, "--blocks", "4")
+        # What was run by forward() has given way to what is below it.
+        self.assertEqual(self.paths(rows), ["called", "called", "passed.a", "passed.b", "called", "passed.a", "passed.b"])
+        self.assertEqual(self.summary["not_seen"], ["unused"])
+
+    def test_modules_that_come_later_or_are_made_as_it_goes(self):
+        rows = self.blocks("""
+            import torch
+            class Net(torch.nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.a = torch.nn.Linear(4, 4)
+                def forward(self, x):
+                    x = torch.nn.ReLU()(self.a(x))  # of nobody
+                    if not hasattr(self, "b"): self.b = torch.nn.Linear(4, 4)
+                    return self.b(x)
+            torch.manual_seed(0)
+            m = Net()
+            for _ in range(6): show(m(torch.ones(2, 4)))
+        """)
+        self.assertEqual(self.paths(rows), ["a"] + ["a", "b"] * 5)
+
+    def test_one_module_twice_submodules_directly_and_two_roots(self):
+        rows = self.blocks("""
+            import torch
+            class Net(torch.nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.a, self.b = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
+                def forward(self, x): return self.b(self.a(self.a(x)))
+            torch.manual_seed(0)
+            m, loss = Net(), torch.nn.MSELoss()
+            o = torch.optim.SGD(m.parameters(), lr=0.1)
+            for _ in range(3):
+                loss(m.a(m(torch.ones(2, 4))), torch.zeros(2, 4)).backward()
+                o.step()
+            with torch.no_grad(): show(m.eval()(torch.ones(2, 4)))
+        """)
+        self.assertEqual(self.paths(rows, 1), ["a", "a", "b", "a", "MSELoss"])
+        self.assertEqual([row.call for row in rows if row.path == "a" and row.step == 1], [0, 1, 2])
+        self.assertEqual([(row.path, row.phase, row.training) for row in rows[-3:]],
+                         [("a", "eval", False), ("a", "eval", False), ("b", "eval", False)])
+
+    def test_steps_and_every(self):
+        text = """
+            import torch
+            torch.manual_seed(0)
+            m = torch.nn.Linear(4, 4)
+            o = torch.optim.SGD(m.parameters(), lr=0.1)
+            for _ in range(9):
+                m(torch.ones(2, 4)).sum().backward()
+                o.step()
+            show(*m.parameters())
+        """
+        self.assertEqual([row.step for row in self.blocks(text, "--every", "4")], [0, 4, 8])
+        self.assertEqual(self.summary["every"], 4)
+        self.assertEqual([row.step for row in self.blocks(text, "--steps", "2:4")], [2, 3])
+
+    def test_what_cannot_be(self):
+        program = self.program("import torch; torch.ones(1)")
+        for flags, said in ((("--depth", "blocks", "--module", "a"), "include"), (("--depth", "blocks", "--rng", "host"), "rng"),
+                            (("--depth", "blocks", "--workers"), "workers"), (("--blocks", "3"), "blocks"),
+                            (("--depth", "blocks", "--phase", "forward"), "phases"), (("--every", "3"), "every"),
+                            (("--depth", "blocks", "--checkpoints"), "checkpoints")):
+            with self.subTest(flags):
+                code, _, errors = self.recorded(program, flags=flags)
+                self.assertEqual(code, 2)
+                self.assertIn(said, errors)
+
+
+class Borders(Blocks):
+    def test_what_is_opened(self):
+        rows = self.blocks("""
+            import collections, dataclasses, enum, numpy, torch
+            @dataclasses.dataclass
+            class Data: x: torch.Tensor; scale: float = 2.0
+            Pair = collections.namedtuple("Pair", "a b")
+            class Mine:
+                def __init__(self, x): self.x = x
+            class Take(torch.nn.Module):
+                def forward(self, given, *rest, **named): return given
+            m = Take()
+            one = torch.arange(4.0)
+            class Kind(enum.Enum): A = "a"
+            for given in (one, [one], {"a": one}, Data(one), Pair(one, None), (1, 2.5, True, 1j, "text", 2**70), Mine(one),
+                          numpy.arange(3), None, torch.float32):
+                m(given, flag=False)
+            m(torch.sparse_coo_tensor([[0, 1]], [1.0, 2.0], (3,)))
+            m(torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]))
+            m(torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged))
+            m(torch.empty(2, device="meta"))
+        """)
+        outputs = [row.outputs for row in rows]
+        self.assertEqual(outputs[0], outputs[1])  # names and lists say nothing
+        self.assertEqual(outputs[0], outputs[2])
+        self.assertNotEqual(outputs[0], outputs[3])  # its number
+        self.assertEqual(outputs[0], outputs[4])
+        self.assertEqual([row.outputs is None for row in rows], [False] * 6 + [True, False, True, True] + [False] * 3 + [True])
+        self.assertEqual([row.unopened for row in rows], [0] * 6 + [2] + [0] * 6 + [2])
+        self.assertEqual(self.summary["unopened"], [{"type": "__main__.Mine", "count": 2}, {"type": "torch.Tensor", "count": 2}])
+
+    def test_outputs_are_read_before_the_next_block_writes(self):
+        rows = self.blocks("""
+            import torch
+            m = torch.nn.Sequential(torch.nn.Identity(), torch.nn.ReLU(inplace=True), torch.nn.Identity())
+            show(m(torch.tensor([-1.0, 2.0])))
+        """)
+        self.assertEqual(rows[0].outputs, rows[1].inputs)
+        self.assertNotEqual(rows[1].inputs, rows[1].outputs)
+        self.assertEqual(rows[1].outputs, rows[2].inputs)
+
+    def test_caches_of_transformers(self):
+        need("transformers")
+        rows = self.blocks("""
+            import torch, transformers
+            torch.manual_seed(0)
+            m = transformers.GPT2LMHeadModel(transformers.GPT2Config(n_layer=2, n_embd=16, n_head=2, vocab_size=50)).eval()
+            tokens = torch.arange(8)[None]
+            with torch.no_grad():
+                first = m(tokens, use_cache=True)
+                show(m(tokens[:, -1:], past_key_values=first.past_key_values).logits)
+        """)
+        self.assertEqual(self.summary.get("unopened"), None)
+        self.assertTrue(all(row.inputs and row.outputs for row in rows))
+
+    def test_an_exception(self):
+        rows = self.blocks("""
+            import torch
+            class Bad(torch.nn.Module):
+                def forward(self, x): raise ValueError("mine")
+            m = torch.nn.Sequential(torch.nn.Identity(), Bad())
+            for _ in range(2):
+                try: m(torch.ones(1))
+                except ValueError as error: print(error)
+            show(m[0](torch.ones(1)))
+        """)
+        self.assertEqual(self.paths(rows), ["0", "1", "0", "1", "0"])
+        self.assertEqual([row.outputs is None for row in rows], [False, True, False, True, False])
+
+
+class Unharmed(Blocks):
+    def test_copies_pickles_scripts_and_hooks(self):
+        self.blocks("""
+            import copy, io, pickle, torch
+            torch.manual_seed(0)
+            m = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
+            x = torch.ones(2, 4)
+            seen = []
+            m[0].register_forward_hook(lambda module, args, out: seen.append(type(module).__name__))
+            m(x); m(x)
+            print(seen)
+            m[0]._forward_hooks.clear()
+            copied = copy.deepcopy(m)
+            print(sorted(vars(m)) == sorted(vars(torch.nn.Sequential())))
+            show(copied(x), pickle.loads(pickle.dumps(m))(x), torch.jit.script(m)(x), torch.jit.trace(m, x)(x))
+            file = io.BytesIO()
+            torch.save(m, file)
+            file.seek(0)
+            show(torch.load(file, weights_only=False)(x))
+            show(torch.func.functional_call(m, {k: v * 2 for k, v in m.named_parameters()}, (x,)))
+            show(torch.vmap(m)(torch.ones(3, 2, 4)))
+        """)
+
+    def test_checkpointing(self):
+        rows = self.blocks("""
+            import torch
+            from torch.utils.checkpoint import checkpoint
+            class Net(torch.nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.layers = torch.nn.ModuleList(torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU()) for _ in range(2))
+                def forward(self, x):
+                    for n, layer in enumerate(self.layers): x = checkpoint(layer, x, use_reentrant=n == 1)
+                    return x
+            torch.manual_seed(0)
+            m = Net()
+            o = torch.optim.SGD(m.parameters(), lr=0.1)
+            for _ in range(2):
+                o.zero_grad()
+                m(torch.ones(2, 4, requires_grad=True)).sum().backward()
+                o.step()
+            show(*m.parameters())
+        """, "--blocks", "2")
+        self.assertEqual([(row.path, row.phase) for row in rows if row.step == 1],
+                         [("layers.0", "forward"), ("layers.1", "forward"), ("layers.1", "recompute"), ("layers.0", "recompute")])
+
+    def test_threads(self):
+        rows = self.blocks("""
+            import threading, torch
+            torch.manual_seed(0)
+            models = [torch.nn.Linear(4, 4) for _ in range(3)]
+            def work(n):
+                for _ in range(5): models[n](torch.ones(2, 4))
+            threads = [threading.Thread(target=work, args=(n,)) for n in range(3)]
+            for t in threads: t.start()
+            for t in threads: t.join()
+            show(models[0](torch.ones(2, 4)))
+        """)
+        self.assertEqual(len(rows), 16)
+        self.assertEqual(len({(row.path, row.call) for row in rows}), 16)
+
+    def test_compiled_code(self):
+        self.both(SHOW + textwrap.dedent("""
+            import torch, torch._dynamo
+            torch.manual_seed(0)
+            m = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
+            c = torch.compile(m, backend="aot_eager", fullgraph=True)
+            o = torch.optim.SGD(m.parameters(), lr=0.1)
+            for _ in range(3):
+                c(torch.ones(2, 4)).sum().backward()
+                o.step()
+            show(*m.parameters())
+            print(torch._dynamo.utils.counters["stats"]["unique_graphs"], dict(torch._dynamo.utils.counters["graph_break"]))
+        """), *FLAGS)
+
+    def test_ranks(self):
+        program = self.program(SHOW + textwrap.dedent("""
+            import os, torch, torch.distributed as dist
+            dist.init_process_group("gloo")
+            torch.manual_seed(0)
+            m = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 2)))
+            o = torch.optim.SGD(m.parameters(), lr=0.1)
+            for step in range(3):
+                o.zero_grad()
+                m(torch.full((2, 4), float(dist.get_rank()))).sum().backward()
+                o.step()
+            if dist.get_rank() == 0: show(*m.parameters())
+            dist.barrier()
+            dist.destroy_process_group()
+        """))
+        bare = self.tool_free(on_ranks(2, program))
+        done = self.tool("exec", "--force", "-o", "dump", *FLAGS, "--", *on_ranks(2, program))
+        self.assertEqual(done.code, 0, done.stderr)
+        self.assertEqual(done.stdout, bare)
+        for rank in range(2):
+            dump = repro_check.open(self.folder / "dump" / f"rank-{rank}")
+            rows = list(dump.blocks())
+            self.assertEqual([row.path for row in rows], ["0", "1"] * 3)
+            self.assertEqual({row.name for row in dump.parameters()}, {"0.weight", "0.bias", "1.weight", "1.bias"})
+            dump.close()
+
+    def tool_free(self, command):
+        import subprocess
+
+        done = subprocess.run([str(word) for word in command], capture_output=True, text=True, cwd=self.folder)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def test_two_runs_are_equal(self):
+        text = """
+            import torch
+            torch.manual_seed(0)
+            m = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Dropout(0.2))
+            def main():
+                o = torch.optim.Adam(m.parameters())
+                for _ in range(18):
+                    o.zero_grad()
+                    m(torch.ones(2, 4)).sum().backward()
+                    o.step()
+            main()
+            show(*m.parameters())
+        """
+        first = [*self.blocks(text), *self.dump.parameters()]
+        self.assertEqual([*self.blocks(text), *self.dump.parameters()], first)
+        # The optimizer was gone before the program ended.
+        self.assertEqual({row.name for row in self.dump.parameters() if row.step == 17}, {"0.weight", "0.bias"})
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
