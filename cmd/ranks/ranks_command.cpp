@@ -24,7 +24,7 @@
 #include "core/error.h"
 #include "core/text/text.h"
 #include "core/trace/program_records.h"
-#include "core/trace/rank_facts.h"
+#include "core/trace/record_names.h"
 #include "core/trace/run_manifest.h"
 #include "dumpers/store/directory/rank_dumps.h"
 #include "dumpers/store/dump_reader.h"

@@ -1159,15 +1159,14 @@ std::optional<Cause> clipped_otherwise(const core::OpHead& reader, const Evidenc
     if (head.op->name != core::kClipRecord) continue;
     const auto there = counterpart_in(evidence.pairing.candidate_of, static_cast<std::int64_t>(op));
     if (!there) break;
-    static constexpr std::string_view kMaxNorm = "max_norm";
     const auto norm_in = [](const core::OpRecord& record) {
-      const core::Value* value = core::find_argument(record, kMaxNorm);
+      const core::Value* value = core::find_argument(record, core::kClippedMaxNorm);
       return value == nullptr ? std::nullopt : core::number_in(record, *value);
     };
     const auto from = norm_in(evidence.baseline.op(op));
     const auto to = norm_in(evidence.candidate.op(*there));
     if (!from || !to || *from == *to) break;
-    const std::string name(kMaxNorm);
+    const std::string name(core::kClippedMaxNorm);
     return Cause(CauseKind::kArgument,
                  {Phrase("clipped-otherwise",
                          {{"name", name},
@@ -1401,7 +1400,7 @@ const std::string* first_slot_below(std::string_view prefix, const OpFindings& f
 Phrase parting_of_step(const OpFindings& findings) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kParts{
       {{core::kGradientPrefix, "gradient-parts"},
-       {"state.", "state-parts"},
+       {core::kStatePrefix, "state-parts"},
        {core::kParameterPrefix, "parameter-parts"}}};
   for (const auto& [prefix, key] : kParts) {
     if (const std::string* slot = first_slot_below(prefix, findings)) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <span>
+#include <string_view>
 #include <utility>
 
 namespace repro_check::comparators {
@@ -13,6 +14,8 @@ namespace {
 /// With fewer two orders are equal by chance, or because there is but one.
 constexpr std::size_t kTellingBatches = 3;
 constexpr std::uint64_t kTellingSamples = 4;
+
+constexpr std::string_view kDistributedSampler = "DistributedSampler";
 
 core::Digest digest_of(std::span<const std::int64_t> numbers) {
   return core::digest_leaf(std::as_bytes(numbers));
@@ -55,7 +58,7 @@ Finding frozen(const std::string& name, const DataLoaderTrace& loader) {
   return finding.with("sampler", loader.sampler)
       .with("epochs", static_cast<std::int64_t>(loader.epochs.size()))
       .with("contents_differ", alive)
-      .with("is_distributed", loader.sampler == core::kDistributedSampler);
+      .with("is_distributed", loader.sampler == kDistributedSampler);
 }
 
 /// What comes twice in the data says nothing of where it was read.
@@ -122,7 +125,7 @@ void DataOrderReader::add_order(const core::OpRecord& record) {
     if (sample < open.last_sample) ++into.descents;
     open.last_sample = sample;
   }
-  if (ordered.epoch == 0 && loader.sampler == core::kDistributedSampler) {
+  if (ordered.epoch == 0 && loader.sampler == kDistributedSampler) {
     loader.first_epoch.insert(loader.first_epoch.end(), samples.begin(), samples.end());
   }
 }

@@ -7,7 +7,7 @@
 
 #include "core/text/text.h"
 #include "core/trace/program_records.h"
-#include "core/trace/rank_facts.h"
+#include "core/trace/record_names.h"
 
 namespace repro_check::comparators {
 namespace {

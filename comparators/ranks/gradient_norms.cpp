@@ -59,21 +59,11 @@ std::optional<Coordinates> coordinates_of(std::string_view place) {
   Coordinates found;
   const core::PlacedName placed = core::placed_name(place);
   found.axes = placed.ranks;
-  std::string_view left = placed.part;
-  while (!left.empty()) {
-    left.remove_prefix(1);
-    const std::string_view part = left.substr(0, left.find(','));
-    left.remove_prefix(part.size());
-    const std::size_t colon = part.find(':');
-    const std::size_t slash = part.find('/');
-    if (colon == std::string_view::npos || slash == std::string_view::npos) return std::nullopt;
-    const auto count = core::parse_number<std::uint64_t>(part.substr(slash + 1));
-    if (!core::parse_number<std::uint64_t>(part.substr(0, colon)) || !count) {
-      return std::nullopt;
-    }
-    found.axes += fmt::format(";{}/{}", part.substr(0, colon), *count);
-    found.part += fmt::format("{},", part.substr(colon + 1, slash - colon - 1));
-    found.parts *= *count;
+  for (const auto& [dimension, number, count] : placed.parts) {
+    if (!core::parse_number<std::uint64_t>(dimension)) return std::nullopt;
+    found.axes += fmt::format(";{}/{}", dimension, count);
+    found.part += fmt::format("{},", number);
+    found.parts *= count;
   }
   return found;
 }

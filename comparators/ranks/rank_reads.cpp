@@ -16,7 +16,7 @@
 #include "core/system/workers.h"
 #include "core/text/text.h"
 #include "core/trace/program_records.h"
-#include "core/trace/rank_facts.h"
+#include "core/trace/record_names.h"
 #include "core/trace/run_manifest.h"
 
 namespace repro_check::comparators {

@@ -37,7 +37,6 @@ constexpr std::array<KindRule, kReplicaKinds> kRules{{
     {"optimizer state", core::kStepRecord, core::kStatePrefix},
     {"parameters", core::kStepRecord, core::kParameterPrefix},
 }};
-constexpr std::string_view kInputPrefix = "input";
 
 const KindRule& rule_of(ReplicaKind kind) { return kRules.at(static_cast<std::size_t>(kind)); }
 
@@ -272,7 +271,7 @@ class RankReader {
 
   void add_replica(const core::OpRecord& record) {
     inputs_.read(record);
-    look_for_nan(record, kInputPrefix, NanStage::kRead);
+    look_for_nan(record, core::kInputValues, NanStage::kRead);
     begin(record);
     add_kinds(record, core::kReplicaRecord, record.step);
     const auto* through = core::argument_as<double>(record, core::kThroughWrapper);
@@ -301,7 +300,7 @@ class RankReader {
     const bool has_own = std::ranges::any_of(local, [&](const ReplicaItem& item) {
       const std::string_view name =
           std::string_view(item.name).substr(core::kLocalNormPrefix.size());
-      return replication_.apart.contains(name.substr(0, name.find(core::kAxesMark)));
+      return replication_.apart.contains(name.substr(0, name.find(core::kHoldersMark)));
     });
     const bool is_of_all = core::argument_as<double>(record, core::kClippedByAll) != nullptr;
     if (is_of_all || (!has_own && has_replicas()))
@@ -471,7 +470,8 @@ std::string_view record_of(ReplicaKind kind) noexcept {
 }
 
 std::string_view part_of(std::string_view name) noexcept {
-  return name.substr(std::min(name.rfind(core::kShardMark), name.size()));
+  const core::PlacedName placed = core::placed_name(name);
+  return placed.part.empty() ? placed.part : name.substr(placed.whole.size());
 }
 
 std::string name_on_mesh(std::string_view name, std::string_view whole, const Meshes& meshes) {
@@ -530,7 +530,7 @@ Replication::Roots Replication::roots_of(const core::OpRecord& record,
 void InputReader::read(const core::OpRecord& record) {
   const bool is_batch = record.op->name == core::kBatchRecord;
   std::uint64_t ignored = 0;
-  const ReplicaItems items = items_below(record, is_batch ? "" : kInputPrefix, ignored);
+  const ReplicaItems items = items_below(record, is_batch ? "" : core::kInputValues, ignored);
   const core::Digest root = root_of(items);
   if (!items.empty()) put(read_[record.step], &root, sizeof root);
 }

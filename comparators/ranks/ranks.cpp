@@ -771,7 +771,7 @@ class ReplicaComparison {
       for (const ReplicaItems* items : {&rank->roots.gradients, &rank->roots.parts}) {
         for (const ReplicaItem& item : *items) {
           // Other ranks that hold the same part are replicas of these.
-          const auto [whole, part, others] = core::placed_name(item.name);
+          const auto [whole, part, others, axes] = core::placed_name(item.name);
           if (part.size() <= 1) continue;  // no more than the mark
           Copies& copies = held[{whole, item.digest}];
           copies.parts.insert(part);

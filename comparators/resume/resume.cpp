@@ -50,7 +50,7 @@ std::string_view last_key(std::string_view name) {
 
 /// Optimizers keep their counts by parameter: a `step` of the program's own is another.
 bool is_count(std::string_view name) {
-  return name.starts_with("count.") ||
+  return name.starts_with(core::kSavedCount) ||
          (last_key(name) == "step" && std::ranges::count(name, '[') >= 3);
 }
 
@@ -242,19 +242,21 @@ double number_in(const Moment& moment, std::string_view name) {
 /// Of the name of a leaf; empty for what is no state.
 std::optional<StateKind> kind_of(std::string_view name) {
   using enum StateKind;
-  constexpr std::array kKinds{std::pair{"parameter.", kParameters},
-                              std::pair{"buffer.", kBuffers},
-                              std::pair{"generator.torch.cpu", kTorchGenerator},
-                              std::pair{"generator.torch.", kDeviceGenerator},
-                              std::pair{"generator.numpy", kNumpyGenerator},
-                              std::pair{"generator.random", kPythonGenerator},
-                              std::pair{"generator.loader", kLoaderGenerator},
-                              std::pair{"generator.dataset", kDatasetGenerator},
-                              std::pair{"module.", kOtherModule},
-                              std::pair{"scaler[", kLossScale},
-                              std::pair{"optimizer.", kOptimizer},
-                              std::pair{"count.", kStepCount},
-                              std::pair{"schedule", kSchedule}};
+  constexpr std::array<std::pair<std::string_view, StateKind>, 13> kKinds{{
+      {core::kSavedParameter, kParameters},
+      {core::kBufferPrefix, kBuffers},
+      {"generator.torch.cpu", kTorchGenerator},
+      {"generator.torch.", kDeviceGenerator},
+      {"generator.numpy", kNumpyGenerator},
+      {"generator.random", kPythonGenerator},
+      {"generator.loader", kLoaderGenerator},
+      {"generator.dataset", kDatasetGenerator},
+      {core::kSavedModule, kOtherModule},
+      {core::kSavedScaler, kLossScale},
+      {core::kSavedOptimizer, kOptimizer},
+      {core::kSavedCount, kStepCount},
+      {core::kSavedSchedule, kSchedule},
+  }};
   const auto* found =
       std::ranges::find_if(kKinds, [&](const auto& kind) { return name.starts_with(kind.first); });
   return found == kKinds.end() ? std::nullopt : std::optional(found->second);
@@ -286,7 +288,7 @@ class StateJudge {
 
   StateJudge(Side baseline, Side candidate) : here_(baseline), there_(candidate) {
     const std::uint64_t first_use = here_.forward->op;
-    const auto& files = here_.story.all("saved");
+    const auto& files = here_.story.all(core::kSavedMoment);
     const std::uint64_t step = std::ranges::find(files, here_.file, &Moment::op)->step;
     for (const Moment& saved : files) {
       if (saved.step == step && saved.op < first_use) {
@@ -296,10 +298,12 @@ class StateJudge {
         }
       }
     }
-    at_save_ = here_.story.first_after("at_save", here_.file);
+    at_save_ = here_.story.first_after(core::kSaveMoment, here_.file);
     const std::uint64_t end = there_.step == nullptr ? there_.forward->op : there_.step->op;
     for (const Moment* moment :
-         there_.story.between({"restored", "at_iterator", "at_batch"}, there_.file, end)) {
+         there_.story.between({core::kRestoredMoment, core::kIteratorMoment, core::kBatchMoment},
+                              there_.file,
+                              end)) {
       add_prints(moment->leaves, restored_);
     }
   }
@@ -410,7 +414,7 @@ class StateJudge {
                      // has none of
     }
     const auto moved = [&](const Story& story, const Leaf* before) {
-      const std::vector<Moment>& ends = story.all("at_end");
+      const std::vector<Moment>& ends = story.all(core::kEndMoment);
       if (ends.empty() || before == nullptr) return true;
       const Leaf* after = find_leaf(&ends.back(), before->name);
       return after == nullptr || !after->is_equal(*before);
@@ -427,7 +431,7 @@ class StateJudge {
   /// Whether a generator that was restored stands, when the iterator over the batches is made,
   /// where it stood when the first run made its own.
   [[nodiscard]] bool is_seeded_again(const Leaf& value) const {
-    const auto& begun = here_.story.all("at_iterator");
+    const auto& begun = here_.story.all(core::kIteratorMoment);
     const Moment* iterator = iterator_of(there_);
     if (begun.empty() || iterator == nullptr) return false;
     const Leaf* first = find_leaf(&begun.front(), value.name);
@@ -461,10 +465,12 @@ class StateJudge {
     }
     std::uint64_t before = there_.file;
     const Moment* after = there_.forward;
-    for (const Moment* moment :
-         there_.story.between({"restored", "at_iterator", "at_batch", "at_forward"},
-                              there_.file,
-                              there_.forward->op + 1)) {
+    for (const Moment* moment : there_.story.between({core::kRestoredMoment,
+                                                      core::kIteratorMoment,
+                                                      core::kBatchMoment,
+                                                      core::kForwardMoment},
+                                                     there_.file,
+                                                     there_.forward->op + 1)) {
       const Leaf* leaf = find_leaf(moment, value.name);
       if (leaf == nullptr) continue;
       if (leaf->is_equal(when_saved(value))) {
@@ -475,7 +481,8 @@ class StateJudge {
       }
     }
     state.place = after->place;
-    const std::string moved = "moved." + value.name.substr(value.name.find('.') + 1);
+    const std::string moved =
+        std::string(core::kMovedPrefix) + value.name.substr(value.name.find('.') + 1);
     const double drawn = number_in(*there_.forward, moved) - number_in(*here_.forward, moved);
     if (drawn > 0) state.moved = static_cast<std::uint64_t>(drawn);
     const bool has_operators = state.kind != StateKind::kNumpyGenerator &&
@@ -510,8 +517,8 @@ class StateJudge {
     }
     auto place = states.begin();
     if (state.differing > 0) {
-      const double position = number_in(*here_.forward, "loader.position");
-      const double other = number_in(*there_.forward, "loader.position");
+      const double position = number_in(*here_.forward, core::kSavedPosition);
+      const double other = number_in(*there_.forward, core::kSavedPosition);
       const std::vector<std::int64_t> samples = here_.story.samples_before(here_.forward->op);
       const bool same_samples =
           !samples.empty() && samples == there_.story.samples_before(there_.forward->op);
@@ -591,9 +598,9 @@ class StateJudge {
   }
 
   static const Moment* iterator_of(const Side& side) {
-    const Leaf* number = find_leaf(side.forward, "loader.iterator");
-    for (const Moment& moment : side.story.all("at_iterator")) {
-      const Leaf* own = find_leaf(&moment, "loader.iterator");
+    const Leaf* number = find_leaf(side.forward, core::kSavedIterator);
+    for (const Moment& moment : side.story.all(core::kIteratorMoment)) {
+      const Leaf* own = find_leaf(&moment, core::kSavedIterator);
       if (number != nullptr && own != nullptr && own->number == number->number) return &moment;
     }
     return nullptr;
@@ -608,8 +615,8 @@ class StateJudge {
 };
 
 StateJudge::Side side_of(const Story& story, const Moment& file, const Moment& forward) {
-  const Moment* step = story.first_after("at_step", forward.op);
-  const Moment* backward = story.first_after("at_backward", forward.op);
+  const Moment* step = story.first_after(core::kStepMoment, forward.op);
+  const Moment* backward = story.first_after(core::kBackwardMoment, forward.op);
   const bool is_before = backward != nullptr && step != nullptr && backward->op < step->op;
   return {story, file.op, &forward, step, is_before ? backward : nullptr};
 }
@@ -624,9 +631,9 @@ struct Restore {
 
 Restore find_restore(const Story& here, const Story& there) {
   Restore found;
-  for (const Moment& file : there.all("loaded")) {
+  for (const Moment& file : there.all(core::kLoadedMoment)) {
     if (found.use != nullptr && file.op > found.use->op) break;
-    const auto& made = here.all("saved");
+    const auto& made = here.all(core::kSavedMoment);
     const auto same =
         std::ranges::find_if(made, [&](const Moment& one) { return same_object(one, file); });
     if (same == made.end()) continue;
@@ -634,7 +641,7 @@ Restore find_restore(const Story& here, const Story& there) {
     if (found.saved == nullptr || same->op > found.saved->op) found.saved = &*same;
     if (found.loaded != nullptr) continue;
     found.loaded = &file;
-    found.use = there.first_after("at_forward", file.op);
+    found.use = there.first_after(core::kForwardMoment, file.op);
   }
   return found;
 }
@@ -701,13 +708,13 @@ struct RootModules {
 ResumePoint find_resume(const core::DumpSource& baseline, const core::DumpSource& candidate) {
   const Story here(baseline);
   const Story there(candidate);
-  if (here.all("saved").empty()) {
+  if (here.all(core::kSavedMoment).empty()) {
     return refused(baseline.location() + ": no checkpoint was seen to be saved",
                    "let the first run save one with torch.save, pickle.dump or safetensors, which "
                    "are seen, and go on; record both with --checkpoints, or with "
                    "/program/resume");
   }
-  if (there.all("loaded").empty()) {
+  if (there.all(core::kLoadedMoment).empty()) {
     return refused(candidate.location() + ": nothing was seen to be loaded",
                    "resume from the checkpoint that the first run saved, with torch.load, "
                    "pickle.load or safetensors; record both with "
@@ -726,7 +733,7 @@ ResumePoint find_resume(const core::DumpSource& baseline, const core::DumpSource
         "checkpoint, or it is another run's",
         "resume from a checkpoint of the run that it is compared with");
   }
-  const Moment* first = here.first_after("at_forward", saved->op);
+  const Moment* first = here.first_after(core::kForwardMoment, saved->op);
   if (first == nullptr) {
     return refused("no step in common: the first run made none beyond the checkpoint",
                    "let the first run go on after it has saved");

@@ -6,6 +6,7 @@
 
 #include "core/tensor/dtype.h"
 #include "core/tensor/tensor_record.h"
+#include "core/text/text.h"
 
 namespace repro_check::core {
 namespace {
@@ -17,6 +18,24 @@ std::optional<double> only_element(const TensorRecord& tensor) {
   const TensorStats& stats = *tensor.stats;
   if (stats.nans != 0) return std::numeric_limits<double>::quiet_NaN();
   return stats.min;
+}
+
+/// Of `0:1/2,partial:0/4`; nothing of anything else.
+std::optional<std::vector<NamedPart>> parts_in(std::string_view text) {
+  std::vector<NamedPart> parts;
+  for (const std::string_view each : split(text, ',')) {
+    const auto words = split(each, ':');
+    const auto counts = split(words.back(), '/');
+    const auto is_number = parse_number<std::uint64_t>(words.front()).has_value();
+    const bool is_known = is_number || words.front() == "partial" || words.front() == "rank";
+    const auto place = parse_number<std::uint64_t>(counts.front());
+    const auto count = counts.size() == 1 ? std::optional(std::uint64_t{0})
+                                          : parse_number<std::uint64_t>(counts.back());
+    if (words.size() != 2 || counts.size() > 2 || !is_known || !place || !count)
+      return std::nullopt;
+    parts.push_back({words.front(), *place, *count});
+  }
+  return parts;
 }
 
 }  // namespace
@@ -44,11 +63,20 @@ std::string with_root(std::string text, const RootNames& names) {
   return text;
 }
 
-PlacedName placed_name(std::string_view name) noexcept {
-  const std::size_t ranks = std::min(name.rfind(kHoldersMark), name.size());
-  const std::string_view placed = name.substr(0, ranks);
-  const std::size_t part = std::min(placed.rfind(kShardMark), placed.size());
-  return {placed.substr(0, part), placed.substr(part), name.substr(ranks)};
+PlacedName placed_name(std::string_view name) {
+  const std::size_t mark = name.rfind(kShardMark);
+  if (mark != std::string_view::npos) {
+    const std::size_t end = std::min(name.find(kHoldersMark, mark), name.size());
+    const std::string_view part = name.substr(mark, end - mark);
+    // A tensor that lies whole on its ranks has the mark alone.
+    auto parts = part.size() == 1 ? std::vector<NamedPart>() : parts_in(part.substr(1));
+    if (parts && (!parts->empty() || end < name.size())) {
+      return {name.substr(0, mark), part, name.substr(end), *std::move(parts)};
+    }
+  }
+  const std::size_t bar = std::min(name.rfind(kHoldersMark), name.size());
+  const bool is_placed = name.find_first_not_of("0123456789,", bar + 1) == std::string_view::npos;
+  return {name.substr(0, is_placed ? bar : name.size()), {}, is_placed ? name.substr(bar) : "", {}};
 }
 
 double sketch_distance(std::span<const double> baseline, std::span<const double> candidate) {

@@ -106,7 +106,8 @@ std::uint32_t BlockCalls::read(capture::Capture& capture,
                                std::optional<core::Digest>& into) const {
   const std::vector<capture::BorderLeaf> leaves = leaves_of(border);
   if (keeps_ && !leaves.empty()) {
-    const std::string_view name = record == core::kBlockInputs ? "input" : "output";
+    const std::string_view name =
+        record == core::kBlockInputs ? core::kInputValues : core::kOutputValues;
     capture.record_values(std::string(record), values_of(leaves, name));
   }
   core::BorderDigest digest;

@@ -36,7 +36,7 @@
 #include "core/text/text.h"
 #include "core/trace/program_plan.h"
 #include "core/trace/program_records.h"
-#include "core/trace/rank_facts.h"
+#include "core/trace/record_names.h"
 #include "core/trace/run_manifest.h"
 #include "dumpers/capture/engine/capture.h"
 #include "dumpers/capture/settings/determinism.h"
@@ -205,7 +205,7 @@ class Recording {
   void add_warning(std::string text) { manifest_.warnings.push_back(std::move(text)); }
   /// Those of ranks are in the journal at once: a rank may be killed, and is one of several then.
   void add_fact(core::EnvironmentFact fact) {
-    const bool is_of_rank = fact.name.starts_with("distributed.") &&
+    const bool is_of_rank = fact.name.starts_with(core::kOfRank) &&
                             !fact.name.starts_with(core::kUnwrapped) &&
                             !fact.name.starts_with(core::kMesh);
     manifest_.environment.push_back(std::move(fact));
@@ -448,9 +448,8 @@ capture::NamedValues numbers_of_step(const capture::NamedValues& values) {
   const c10::impl::ExcludeDispatchKeyGuard unseen(capture::kCaptureKey);
   capture::NamedValues numbers;
   // A rank that holds a shard does not know the norm of the whole.
-  const bool sharded = std::ranges::any_of(values, [](const auto& value) {
-    return value.first.find(core::kShardMark) != std::string::npos;
-  });
+  const bool sharded = std::ranges::any_of(
+      values, [](const auto& value) { return !core::placed_name(value.first).part.empty(); });
   if (const auto norm = sharded ? std::nullopt : capture::l2_norm(gradients)) {
     numbers.emplace_back(core::kGradientNorm, *norm);
   }
@@ -472,7 +471,9 @@ capture::NamedValues samples_of_batch(const capture::NamedValues& values) {
 
 /// Whether the front end tells it of what the record holds already.
 bool is_said_beside(std::string_view record, std::string_view name) {
-  return record == core::kClipRecord && name.starts_with(core::kLocalPrefix);
+  return record == core::kClipRecord &&
+         (name.starts_with(core::kLocalNormPrefix) || name == core::kLocalElements ||
+          name == core::kLocalEpsilon);
 }
 
 /// What is said beside the values of a record, and compared by nobody.
@@ -850,7 +851,8 @@ void repro_check_read(void* tensor) {
   when_active([&](capture::Capture& capture) {
     const at::Tensor read = borrowed(tensor);
     if (!capture.may_hold_untold(read)) return;
-    capture.record_values(std::string(core::kReadRecord), {{"tensor", read}}, {}, {});
+    capture.record_values(
+        std::string(core::kReadRecord), {{std::string(core::kOnlyTensor), read}}, {}, {});
   });
 }
 
@@ -858,7 +860,10 @@ void repro_check_written(void* tensor) {
   if (c10::impl::tls_is_dispatch_key_excluded(capture::kCaptureKey)) return;
   when_active([&](capture::Capture& capture) {
     const at::Tensor written = borrowed(tensor);
-    capture.record_values(std::string(core::kWrittenRecord), {{"tensor", written}}, {}, {written});
+    capture.record_values(std::string(core::kWrittenRecord),
+                          {{std::string(core::kOnlyTensor), written}},
+                          {},
+                          {written});
   });
 }
 

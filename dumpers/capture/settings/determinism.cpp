@@ -27,6 +27,7 @@
 #include "core/error.h"
 #include "core/tensor/dtype.h"
 #include "core/text/text.h"
+#include "core/trace/record_names.h"
 #include "dumpers/capture/engine/capture.h"
 #include "dumpers/capture/settings/environment.h"
 #include "dumpers/capture/torch/call_modes.h"
@@ -642,7 +643,7 @@ void seed_generators(std::uint64_t seed, std::vector<core::Setting>& settings) {
   }
   seed_one(at::detail::getDefaultCPUGenerator(), "generator.cpu", seed, settings);
   for (const c10::Device& device : present_devices()) {
-    const std::string name = "generator." + device.str();
+    const std::string name = std::string(core::kGeneratorPrefix) + device.str();
     try {
       seed_one(at::globalContext().defaultGenerator(device), name, seed, settings);
     } catch (const c10::Error& error) {

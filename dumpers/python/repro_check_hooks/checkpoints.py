@@ -8,11 +8,11 @@ import threading
 import weakref
 from array import array
 
+from . import record_names
 from .hooks import attached, guarded, tell, unseen, watch, within
 from .optimizers import grad_scaler
 from .values import inside, is_tensor, leaf
 
-_RECORD = "repro_check::checkpoint_"
 _MOST = 100_000  # values of one record
 
 
@@ -74,7 +74,7 @@ class _Generators:
     def moved(self):
         """Numbers drawn from each since it was saved or restored."""
         states = self.states()
-        moved = [(f"moved.{name}", _draws(_twister(before), _twister(states.get(name))))
+        moved = [(f"{record_names.MOVED_PREFIX}{name}", _draws(_twister(before), _twister(states.get(name))))
                  for name, before in self.marked.items()]
         return [(name, float(count)) for name, count in moved if count]
 
@@ -178,7 +178,7 @@ class Checkpoints:
             return
         with unseen():
             values = guarded(make)() or []
-        self.recording.record(_RECORD + moment, values[:_MOST])
+        self.recording.record(record_names.CHECKPOINT_RECORDS + moment, values[:_MOST])
 
     def _live(self, objects, name):
         known = [reference() for reference in objects]
@@ -187,8 +187,8 @@ class Checkpoints:
 
     def _schedule(self):
         # What schedulers keep behind an underscore is for their warnings, or follows from the rest.
-        return self._live(self.scalers, "scaler") + [
-            leaf for leaf in self._live(self.schedulers, "schedule") if "]['_" not in leaf[0]]
+        return self._live(self.scalers, record_names.SAVED_SCALER) + [
+            leaf for leaf in self._live(self.schedulers, record_names.SAVED_SCHEDULE) if "]['_" not in leaf[0]]
 
     def _optimizers(self):
         names = self.recording.modules.names
@@ -198,13 +198,13 @@ class Checkpoints:
             for fallback, parameter in self.recording.optimizers.parameters(optimizer):
                 name = names.get(id(parameter), of + fallback)
                 for key, value in optimizer.state.get(parameter, {}).items():
-                    kind = "count" if key == "step" else "optimizer"
-                    values += self.leaves(f"{kind}.{name}.{key}", value)
+                    kind = record_names.SAVED_COUNT if key == "step" else record_names.SAVED_OPTIMIZER
+                    values += self.leaves(f"{kind}{name}.{key}", value)
             for number, group in enumerate(optimizer.param_groups):
                 for key, value in group.items():
                     if key != "params":
-                        kind = "schedule" if key.endswith("lr") else "optimizer"
-                        values += self.leaves(f"{kind}.{of}group{number}.{key}", value)
+                        kind = f"{record_names.SAVED_SCHEDULE}." if key.endswith("lr") else record_names.SAVED_OPTIMIZER
+                        values += self.leaves(f"{kind}{of}group{number}.{key}", value)
         return values
 
     def _weights(self, root=None):
@@ -216,13 +216,13 @@ class Checkpoints:
             for name, tensor in tensors:
                 if id(tensor) not in seen:
                     seen.add(id(tensor))
-                    values.append((f"{kind}.{names.get(id(tensor), name)}", tensor))
+                    values.append((f"{kind}{names.get(id(tensor), name)}", tensor))
 
         if root is not None:
-            add("parameter", root.named_parameters())
-            add("buffer", root.named_buffers())
+            add(record_names.SAVED_PARAMETER, root.named_parameters())
+            add(record_names.BUFFER_PREFIX, root.named_buffers())
         for optimizer in self._alive(self.optimizers):
-            add("parameter", self.recording.optimizers.parameters(optimizer))
+            add(record_names.SAVED_PARAMETER, self.recording.optimizers.parameters(optimizer))
         return values + self._others(seen)
 
     def _others(self, seen):
@@ -236,7 +236,7 @@ class Checkpoints:
             kind = type(module).__name__
             counts[kind] = counts.get(kind, 0) + 1
             prefix = kind if counts[kind] == 1 else f"{kind}#{counts[kind]}"
-            values += [(f"module.{prefix}.{name}", tensor) for name, tensor in tensors]
+            values += [(f"{record_names.SAVED_MODULE}{prefix}.{name}", tensor) for name, tensor in tensors]
         return values
 
     def _gradients(self, optimizers):
@@ -246,7 +246,7 @@ class Checkpoints:
             for name, parameter in self.recording.optimizers.named(optimizer):
                 gradient = parameter.grad
                 if gradient is not None and self.recording.is_plain(gradient) and gradient.any():
-                    values.append((f"gradient.{name}", gradient))
+                    values.append((f"{record_names.SAVED_GRADIENT}{name}", gradient))
         return values
 
     @staticmethod
@@ -255,7 +255,7 @@ class Checkpoints:
 
     def _generator_leaves(self):
         return [leaf for name, state in self.generators.states().items()
-                for leaf in self.leaves(f"generator.{name}", state)]
+                for leaf in self.leaves(f"{record_names.GENERATOR_PREFIX}{name}", state)]
 
     # First uses.
 
@@ -268,16 +268,16 @@ class Checkpoints:
                 self.recording.name(tensor, self.recording.modules.names.get(id(tensor), name), kind)
         iterator = None if self.iterator is None else self.iterator()
         position = [] if iterator is None else [
-            ("loader.iterator", float(self.iterators.get(iterator, 0))),
-            ("loader.position", float(getattr(iterator, "_num_yielded", 0)))]
-        self.record("at_forward", lambda: self._weights(root) + self._generator_leaves() + position +
+            (record_names.SAVED_ITERATOR, float(self.iterators.get(iterator, 0))),
+            (record_names.SAVED_POSITION, float(getattr(iterator, "_num_yielded", 0)))]
+        self.record(record_names.FORWARD_MOMENT, lambda: self._weights(root) + self._generator_leaves() + position +
                     self.generators.moved())
 
     def at_backward(self):
         if "backward" not in self.awaited or "forward" in self.awaited:
             return
         self.awaited.discard("backward")
-        self.record("at_backward", lambda: self._gradients(self._alive(self.optimizers)))
+        self.record(record_names.BACKWARD_MOMENT, lambda: self._gradients(self._alive(self.optimizers)))
 
     def at_step(self, optimizer):
         # A step before the forward pass is none of the training: the state is made by one before it is restored.
@@ -285,22 +285,23 @@ class Checkpoints:
             return
         self.awaited.discard("step")
         self.restoring = False
-        self.record("at_step", lambda: self._optimizers() + self._schedule() + self._gradients([optimizer]))
+        self.record(record_names.STEP_MOMENT, lambda: self._optimizers() + self._schedule() +
+                    self._gradients([optimizer]))
 
     def before_iterator(self, iterator, loader):
         self.generators.add_of(loader)
         self.iterators_made += 1
         number = self.iterators[iterator] = self.iterators_made
-        self.record("at_iterator",
-                    lambda: [("loader.iterator", float(number))] + self._generator_leaves())
+        self.record(record_names.ITERATOR_MOMENT,
+                    lambda: [(record_names.SAVED_ITERATOR, float(number))] + self._generator_leaves())
 
     def at_batch(self, iterator):
         self.iterator = weakref.ref(iterator)
         if "forward" in self.awaited:
-            self.record("at_batch", self._generator_leaves)
+            self.record(record_names.BATCH_MOMENT, self._generator_leaves)
 
     def at_end(self):
-        self.record("at_end", lambda: self._generator_leaves() + self._schedule())
+        self.record(record_names.END_MOMENT, lambda: self._generator_leaves() + self._schedule())
 
     def _await(self):
         self.awaited = {"forward", "backward", "step"}
@@ -364,8 +365,8 @@ class Checkpoints:
         return self.writing and threading.current_thread() is not threading.main_thread()
 
     def on_distributed_save(self, state):
-        for _, value in self.leaves("saved", state):  # each is written by itself
-            self.record("saved", lambda value=value: [("saved", value)])
+        for _, value in self.leaves(record_names.SAVED_MOMENT, state):  # each is written by itself
+            self.record(record_names.SAVED_MOMENT, lambda value=value: [(record_names.SAVED_MOMENT, value)])
         self._saved()
 
     def _watch_writing(self, response):
@@ -380,11 +381,11 @@ class Checkpoints:
     def on_save(self, obj):
         if self.covered or self._is_writer():
             return
-        self.record("saved", lambda: self.leaves("saved", obj))
+        self.record(record_names.SAVED_MOMENT, lambda: self.leaves(record_names.SAVED_MOMENT, obj))
         self._saved()
 
     def _saved(self):
-        self.record("at_save", lambda: self._weights() + self._generator_leaves() +
+        self.record(record_names.SAVE_MOMENT, lambda: self._weights() + self._generator_leaves() +
                     self._optimizers() + self._schedule())
         with unseen():
             self.generators.marked = self.generators.states()
@@ -392,7 +393,7 @@ class Checkpoints:
 
     def on_load(self, loaded):
         self.restoring = True
-        self.record("loaded", lambda: self.leaves("loaded", loaded))
+        self.record(record_names.LOADED_MOMENT, lambda: self.leaves(record_names.LOADED_MOMENT, loaded))
         self._await()
 
     def _watch_objects(self):
@@ -427,7 +428,8 @@ class Checkpoints:
         if isinstance(thing, self.torch.nn.Module):
             self._note_module(thing)
         if self.restoring:
-            self.record("restored", lambda: self.leaves("restored", thing.state_dict()))
+            self.record(record_names.RESTORED_MOMENT,
+                        lambda: self.leaves(record_names.RESTORED_MOMENT, thing.state_dict()))
             self._await()
 
     def _watch_generators(self):
@@ -446,7 +448,7 @@ class Checkpoints:
     def _watch_setter(self, kind, owner, name):
         def restored(*_args, **_kwargs):
             if self.restoring:
-                self.record("restored", lambda: self._restored(kind))
+                self.record(record_names.RESTORED_MOMENT, lambda: self._restored(kind))
 
         tell(owner, name, restored)
 
@@ -455,4 +457,4 @@ class Checkpoints:
                   if name.startswith(kind)}
         self.generators.marked.update(states)
         return [leaf for name, state in states.items()
-                for leaf in self.leaves(f"generator.{name}", state)]
+                for leaf in self.leaves(f"{record_names.GENERATOR_PREFIX}{name}", state)]

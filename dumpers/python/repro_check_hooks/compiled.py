@@ -2,7 +2,7 @@
 """Compiled code: a region is one record of what goes in and one of what comes out."""
 import contextlib
 
-from . import hooks
+from . import hooks, record_names
 from .hooks import Excluded, Instead, guarded, unseen, watch, within
 from .values import leaves
 
@@ -62,10 +62,10 @@ def _region(recording, compiled, traced):
     count = sum(1 for node in traced.graph.nodes if node.op.startswith("call_"))
 
     def run(*args):
-        recording.record("repro_check::region_inputs", guarded(leaves)("input", args) or [])
+        recording.record(record_names.REGION_INPUTS_RECORD, guarded(leaves)(record_names.INPUT_VALUES, args) or [])
         result = compiled(*args)
-        recording.record("repro_check::region_outputs", guarded(
-            lambda: [("operators", float(count))] + leaves("output", result))() or [])
+        recording.record(record_names.REGION_RECORD, guarded(lambda: [
+            (record_names.REGION_OPERATORS, float(count)), *leaves(record_names.OUTPUT_VALUES, result)])() or [])
         return result
 
     return run

@@ -5,7 +5,7 @@ import os
 import sys
 import weakref
 
-from . import hooks
+from . import hooks, record_names
 from .hooks import Instead, guarded, tell, tell_failure, unread, unseen, watch, within
 from .values import leaves
 
@@ -21,7 +21,7 @@ def on_dataloader(module):
     def handed_out(_token, batch, iterator):
         guarded(_record_order_of_workers)(iterator)
         guarded(_take_from_worker)(iterator)
-        hooks.recording.record("repro_check::batch", guarded(leaves)("batch", batch) or [])
+        hooks.recording.record(record_names.BATCH_RECORD, guarded(leaves)(record_names.BATCH_VALUES, batch) or [])
         if hooks.recording.checkpoints is not None:
             guarded(hooks.recording.checkpoints.at_batch)(iterator)
 
@@ -179,7 +179,7 @@ class _Passes:
 
 def _sampler_of(loader):
     if isinstance(loader.dataset, sys.modules["torch.utils.data"].IterableDataset):
-        return "IterableDataset"
+        return record_names.ITERABLE_DATASET
     batches = loader.batch_sampler
     return type(loader.sampler if batches is None else getattr(batches, "sampler", batches)).__name__
 

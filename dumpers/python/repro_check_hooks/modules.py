@@ -4,6 +4,7 @@ import _thread
 import weakref
 
 from .hooks import guarded, watch
+from .record_names import LANE_MARK
 
 
 def unwrapped(path):
@@ -111,9 +112,9 @@ class Modules:
 
     def _root_name(self, root, lane):
         """By the order in which the lane calls roots."""
-        kind = type(root).__name__ + ("" if lane == _MAIN_LANE else "@" + lane.replace(".", ":"))
+        kind = type(root).__name__ + ("" if lane == _MAIN_LANE else LANE_MARK + lane.replace(".", ":"))
         count = self._roots[kind] = self._roots.get(kind, 0) + 1
-        if lane == _MAIN_LANE and sum(self._roots[other] for other in self._roots if "@" not in other) == 1:
+        if lane == _MAIN_LANE and sum(self._roots[other] for other in self._roots if LANE_MARK not in other) == 1:
             return ""
         return kind if count == 1 else f"{kind}#{count}"
 

@@ -4,9 +4,9 @@ scales."""
 import _thread
 import weakref
 
-from . import calls
+from . import calls, record_names
 from .hooks import Instead, guarded, tell, unseen, watch, within
-from .values import axes_of, held_here, is_tensor, leaves
+from .values import axes_of, held_here, is_tensor, leaves, placed_name
 
 # As the probe numbers phases.
 _BACKWARD, _OPTIMIZER = 1, 2
@@ -63,7 +63,7 @@ class Optimizers:
             if not recording.compiling():
                 if recording.checkpoints is not None:
                     guarded(recording.checkpoints.at_backward)()
-                recording.record("repro_check::loss", guarded(leaves)("loss", tensors) or [])
+                recording.record(record_names.LOSS_RECORD, guarded(leaves)(record_names.LOSS_VALUES, tensors) or [])
             # After it, and until the step, gradients are what is worked on.
             return recording.phase(_BACKWARD, _OPTIMIZER)
 
@@ -178,11 +178,11 @@ class Optimizers:
             return
         if outer is not None:
             rank = self._recording.ranks.rank
-            part = f"@rank:{rank[0]}" if rank and type(outer).__name__ in _SHARDING else ""
-            self._inner_state[id(outer)] = [(name + part, value) for name, value in self._state(optimizer)
-                                            if name.startswith("state.")]
+            parts = [("rank", rank[0], 0)] if rank and type(outer).__name__ in _SHARDING else ()
+            self._inner_state[id(outer)] = [(placed_name(name, parts), value) for name, value in self._state(optimizer)
+                                            if name.startswith(record_names.STATE_PREFIX)]
             return
-        self._recording.record("repro_check::optimizer_step",
+        self._recording.record(record_names.STEP_RECORD,
                                self._state(optimizer) + self._inner_state.pop(id(optimizer), []))
         self._leave_step(token)
         self._count_step(optimizer)
@@ -191,7 +191,7 @@ class Optimizers:
         """What it was told is a record; parameters are rows of their own."""
         if token[1] is not None:
             return  # the outer one has them all
-        self._recording.record("repro_check::optimizer_step", self._options(optimizer))
+        self._recording.record(record_names.STEP_RECORD, self._options(optimizer))
         guarded(self._recording.parameters.after_step)(optimizer)
         self._leave_step(token)
         self._count_step(optimizer)
@@ -245,7 +245,7 @@ class Optimizers:
         guarded(self._look_for_untrained)()
         for _, name, _, times in self._untrained.values():
             if times > 1:
-                self._recording.probe.repro_check_fact(f"untrained.{name}".encode(), b"")
+                self._recording.probe.repro_check_fact(f"{record_names.UNTRAINED}{name}".encode(), b"")
 
     @staticmethod
     def parameters(optimizer):
@@ -264,7 +264,7 @@ class Optimizers:
         for number, group in enumerate(optimizer.param_groups):
             for key, value in group.items():  # lists are of what it works on, and of names
                 if not isinstance(value, (bool, list)):
-                    values += leaves(f"{'' if key == 'lr' else 'option.'}{key}[{number}]", value)
+                    values += leaves(f"{'' if key == 'lr' else record_names.OPTION_PREFIX}{key}[{number}]", value)
         return values
 
     def _state(self, optimizer):
@@ -274,13 +274,13 @@ class Optimizers:
         for name, parameter in self.named(optimizer):
             gradient = parameter.grad
             if gradient is not None:
-                values.append((f"grad.{name}", gradient))
+                values.append((f"{record_names.GRADIENT_PREFIX}{name}", gradient))
             for key, value in optimizer.state.get(parameter, {}).items():
                 if type(value) is plain:
-                    values.append((f"state.{name}.{key}", value))
+                    values.append((f"{record_names.STATE_PREFIX}{name}.{key}", value))
                 else:
-                    values += leaves(f"state.{name}.{key}", value)
-            values.append((f"param.{name}", parameter))
+                    values += leaves(f"{record_names.STATE_PREFIX}{name}.{key}", value)
+            values.append((f"{record_names.PARAMETER_PREFIX}{name}", parameter))
         return values
 
     def _watch_clipping(self):
@@ -318,9 +318,10 @@ class Optimizers:
               guarded(lambda token, _result, *_args, **_kwargs: self.record_clipping(*token)))
 
     def record_clipping(self, norm, max_norm, norm_type, held):
-        self._recording.record("repro_check::clip_grad", guarded(
-            lambda: leaves("norm", norm) + leaves("max_norm", max_norm)
-            + ([] if norm_type is None else [("norm_type", float(norm_type))]) + (held or []))() or [])
+        self._recording.record(record_names.CLIP_RECORD, guarded(lambda: (
+            leaves(record_names.CLIPPED_NORM, norm) + leaves(record_names.CLIPPED_MAX_NORM, max_norm)
+            + ([] if norm_type is None else [(record_names.CLIPPED_NORM_TYPE, float(norm_type))])
+            + (held or [])))() or [])
 
     def _clips(self, args, kwargs, told):
         """@return what is told of a call that clips, and where they can be read once, the parameters in another form"""
@@ -341,8 +342,9 @@ class Optimizers:
         names, tensors = [], []
         for number, parameter in enumerate(given):
             if parameter.grad is not None:
-                name, tensor = held_here(recording.modules.names.get(id(parameter), f"[{number}]"), parameter.grad)
-                names.append(f"local.{name}{axes_of(parameter.grad)}")
+                name, tensor = held_here(recording.modules.names.get(id(parameter), f"[{number}]"), parameter.grad,
+                                         axes_of(parameter.grad))
+                names.append(record_names.LOCAL_NORM_PREFIX + name)
                 tensors.append(tensor)
         if not tensors:
             return []
@@ -351,20 +353,21 @@ class Optimizers:
         given = (c.c_void_p * count)(*[tensor._cdata for tensor in tensors])
         recording.probe.repro_check_norms(c.c_size_t(count), given, norms)
         finfo = recording.torch.finfo
-        return [*zip(names, norms), ("local_elements", float(sum(t.numel() for t in tensors))),
-                ("local_epsilon", max(finfo(t.dtype).eps for t in tensors))]
+        return [*zip(names, norms), (record_names.LOCAL_ELEMENTS, float(sum(t.numel() for t in tensors))),
+                (record_names.LOCAL_EPSILON, max(finfo(t.dtype).eps for t in tensors))]
 
     def _watch_scaler(self):
         """Of automatic mixed precision: the scale, and where found_inf is not 0 the step was skipped."""
         def updated(found, _result, scaler, *_args, **_kwargs):
             if scaler.is_enabled():
-                self._recording.record("repro_check::grad_scaler", found + leaves("scale", scaler._scale))
+                self._recording.record(record_names.SCALER_RECORD,
+                                       found + leaves(record_names.GRAD_SCALE, scaler._scale))
 
         watch(grad_scaler(self._recording.torch), "update", guarded(self._found_inf), guarded(updated))
 
     @staticmethod
     def _found_inf(scaler, *_args, **_kwargs):
         """Of each optimizer, in the order in which the program unscaled them."""
-        return [(f"found_inf[{number}].{device}", tensor)
+        return [(f"{record_names.FOUND_INF_PREFIX}[{number}].{device}", tensor)
                 for number, state in enumerate(getattr(scaler, "_per_optimizer_states", {}).values())
                 for device, tensor in state["found_inf_per_device"].items()]

@@ -6,7 +6,7 @@ import os
 import sys
 import weakref
 
-from . import hooks
+from . import hooks, record_names
 from .hooks import guarded, tell, unread, unseen
 from .values import held_here, leaves, spec_of
 
@@ -61,15 +61,16 @@ def on_dtensor(module):
     if cls in _watched_tensors:  # under the module's other name
         return
     _watched_tensors.append(cls)
-    tell(cls, "to_local", lambda _, tensor, *_args, **_kwargs: hooks.recording.ranks.crosses("leaves", tensor))
-    tell(cls, "from_local", lambda made, *_args, **_kwargs: hooks.recording.ranks.crosses("enters", made))
+    tell(cls, "to_local",
+         lambda _, tensor, *_args, **_kwargs: hooks.recording.ranks.crosses(record_names.LEAVES_RANKS, tensor))
+    tell(cls, "from_local", lambda made, *_args, **_kwargs: hooks.recording.ranks.crosses(record_names.ENTERS, made))
 
 
 def on_fsdp(module):
     """Its own way to clip: by a norm that is put together of what the ranks hold."""
 
     def clipped(norm, _wrapper, max_norm, norm_type=2.0):
-        hooks.recording.optimizers.record_clipping(norm, max_norm, norm_type, [("all_ranks", 1.0)])
+        hooks.recording.optimizers.record_clipping(norm, max_norm, norm_type, [(record_names.CLIPPED_BY_ALL, 1.0)])
 
     tell(module.FullyShardedDataParallel, "clip_grad_norm_", clipped)
 
@@ -107,7 +108,7 @@ def _holders_of(spec):
     with unseen():
         ranks = spec.mesh.mesh[tuple(slice(None) if placement.is_replicate() else place[axis]
                                      for axis, placement in enumerate(spec.placements))]
-        return ",".join(map(str, ranks.flatten().tolist()))
+        return ranks.flatten().tolist()
 
 
 class Ranks:
@@ -144,24 +145,25 @@ class Ranks:
         if ranks < 2 or self._recording.failure is not None:
             return
         if distributed.get_backend() == "fake":  # one process stands for all: there are no others to wait for
-            self._tell("simulated", str(ranks))
+            self._tell(record_names.SIMULATED_RANKS, str(ranks))
             return
         self.rank = distributed.get_rank(), ranks
         self.joins = self.enters = True
-        for name, value in (("rank", self.rank[0]), ("ranks", ranks), ("backend", distributed.get_backend())):
+        for name, value in ((record_names.RANK, self.rank[0]), (record_names.RANKS, ranks),
+                            (record_names.BACKEND, distributed.get_backend())):
             self._tell(name, str(value))
         self._recording.write_state()
         self.tell_groups(distributed)
 
     def leaves_join(self):
         if self.joins and not self._recording.ended:
-            self._tell(f"joined.{self._joined}", str(self._recording.optimizers.steps))
+            self._tell(f"{record_names.JOINED}{self._joined}", str(self._recording.optimizers.steps))
             self._joined += 1
 
     def averages(self, averager):
         if not (self._averages or self._recording.ended):
             self._averages = True
-            self._tell("averager", type(averager).__name__)
+            self._tell(record_names.AVERAGER, type(averager).__name__)
 
     def tell_groups(self, distributed):
         """Those that are not known yet, by name and ranks."""
@@ -192,13 +194,14 @@ class Ranks:
             self._through = False
             return
         self.enters = False
-        values, names = leaves("input", args), self._recording.modules.names
-        for prefix, tensors in (("param", module.named_parameters()), ("buffer", module.named_buffers())):
-            values += [(f"{prefix}.{names.get(id(tensor), name)}", tensor) for name, tensor in tensors]
+        values, names = leaves(record_names.INPUT_VALUES, args), self._recording.modules.names
+        for prefix, tensors in ((record_names.PARAMETER_PREFIX, module.named_parameters()),
+                                (record_names.BUFFER_PREFIX, module.named_buffers())):
+            values += [(f"{prefix}{names.get(id(tensor), name)}", tensor) for name, tensor in tensors]
         if wrapped:
-            values.append(("through_wrapper", float(self._through)))
+            values.append((record_names.THROUGH_WRAPPER, float(self._through)))
         self._through = False
-        self._recording.record("repro_check::replica", values)
+        self._recording.record(record_names.REPLICA_RECORD, values)
 
     def _trains(self, module, wrapped):
         """Whether the pass that begins is one of the training, for which all ranks must have the same. Some evaluate
@@ -214,10 +217,10 @@ class Ranks:
     def tell_place(self, name, tensor):
         place = guarded(_place_of)(tensor)
         if place:
-            self._recording.probe.repro_check_fact(f"placement.{name}".encode(), place.encode())
+            self._recording.probe.repro_check_fact(f"{record_names.PLACEMENT}{name}".encode(), place.encode())
             ranks = self._mesh_of(tensor)
             if self.rank and ranks.count(",") + 1 < self.rank[1]:
-                self._tell(f"mesh.{name}", ranks)
+                self._tell(f"{record_names.MESH}{name}", ranks)
 
     def _mesh_of(self, tensor):
         """The ranks that share a DTensor, in order."""
@@ -231,7 +234,7 @@ class Ranks:
         if self._recording.ended or any(wrapped() is wrapper.module for wrapped in self._wrapped):
             return
         if not self._wrapped:
-            self._tell("wrapper", type(wrapper).__name__)
+            self._tell(record_names.REPLICA_WRAPPER, type(wrapper).__name__)
         self._tell_replicas(wrapper.process_group)
         self._wrapped.append(weakref.ref(wrapper.module))
         ignored = getattr(wrapper, "parameters_to_ignore", ())
@@ -245,7 +248,7 @@ class Ranks:
         self._told_of.add(optimizer)
         for name, tensor in self._recording.optimizers.named(optimizer):
             if id(tensor) not in self._replicated:
-                self._tell(f"unwrapped.{name}", "")
+                self._tell(f"{record_names.UNWRAPPED}{name}", "")
 
     def _tell_replicas(self, group):
         """The ranks that a wrapper keeps alike, where these are not all; or that another one keeps others alike."""
@@ -255,10 +258,10 @@ class Ranks:
         if not self._wrapped:
             self._replicas = told
             if told:
-                self._tell("replicas", told)
+                self._tell(record_names.REPLICAS, told)
         elif self._replicas not in (told, None):
             self._replicas = None
-            self._tell("wrappers", "of several groups")
+            self._tell(record_names.REPLICA_GROUPS, "of several groups")
 
     def crosses(self, way, tensor):
         """What of a DTensor this rank holds where it is made of a plain tensor, or made one again, and who holds the
@@ -276,8 +279,8 @@ class Ranks:
         holders = self._holders.get(key)
         if holders is None:
             holders = self._holders[key] = _holders_of(spec)
-        name, _ = held_here(way, tensor)
-        self._recording.record("repro_check::placed", [(f"{name}|{holders}", local)])
+        name, _ = held_here(way, tensor, holders)
+        self._recording.record(record_names.PLACED_RECORD, [(name, local)])
 
     def _tell(self, name, value):
-        self._recording.probe.repro_check_fact(f"distributed.{name}".encode(), value.encode())
+        self._recording.probe.repro_check_fact(name.encode(), value.encode())

@@ -4,7 +4,7 @@ each with its line. Known before the program begins: imports nothing that the in
 import os
 import sys
 
-from . import hooks
+from . import hooks, record_names
 from .hooks import Instead, calling_frame, guarded, watch
 
 # What no seed pins, by module. What these ask each other for is theirs.
@@ -96,10 +96,10 @@ def _line_of_program(name):
     return name, ""
 
 
-def _note_asked(name, _args=(), _kwargs=None, kind="unpinned"):
+def _note_asked(name, _args=(), _kwargs=None, kind=record_names.UNPINNED):
     name, line = _line_of_program(name)
     if line:
-        _count_asked(f"{kind}.{name}", line)
+        _count_asked(f"{kind}{name}", line)
 
 
 def _count_asked(fact, line):
@@ -210,7 +210,7 @@ def _note_own_generator(_name, args, kwargs):
     if line and given:
         _keep_setting(f"{name}.seed", given, {}, line)
     elif line:
-        _count_asked(f"unpinned.{name}", line)
+        _count_asked(f"{record_names.UNPINNED}{name}", line)
 
 
 def take_facts():
@@ -234,13 +234,15 @@ def _facts():
         yield fact, ", ".join(texts)
     is_own_process = os.environ.get(hooks.PLAN_VARIABLE)  # else both recordings may be of one
     if is_own_process and sys.flags.hash_randomization and os.environ.get("PYTHONHASHSEED", "random") == "random":
-        yield "unpinned.hash", "of strings, and with it the order of sets: PYTHONHASHSEED is not set"
+        yield f"{record_names.UNPINNED}hash", "of strings, and with it the order of sets: PYTHONHASHSEED is not set"
     for name, (count, (first, line), (last, last_line)) in _set_by_program.items():
-        yield f"set.{name}", first if count == 1 else f"{first}, {count} calls, the last {last}"
-        yield f"set_at.{name}", line if line == last_line else f"{line} and {last_line}"
+        calls = first if count == 1 else f"{first}, {count} calls, the last {last}"
+        yield record_names.SET_BY_PROGRAM + name, calls
+        lines = line if line == last_line else f"{line}{record_names.BOTH_LINES}{last_line}"
+        yield record_names.SET_AT + name, lines
     cuda = hooks.recording.torch.cuda
     if cuda.is_initialized():
-        yield "gpu.names", ", ".join(cuda.get_device_name(number) for number in range(cuda.device_count()))
+        yield record_names.GPU_NAMES, ", ".join(cuda.get_device_name(number) for number in range(cuda.device_count()))
 
 
 _watched_generators = []  # kept, since their memory is read
@@ -318,7 +320,7 @@ def _on_numpy(module):
     def asked(*args, **kwargs):
         if (*args, *kwargs.values(), None)[0] is not None:
             return None
-        _note_asked("numpy.random.default_rng", kind="unpinned" if seed is None else "pinned")
+        _note_asked("numpy.random.default_rng", kind=record_names.UNPINNED if seed is None else record_names.PINNED)
         return None if seed is None else Instead(((seed,), {}, None))
 
     watch(module, "default_rng", guarded(asked))

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is found inside of values: tensors, numbers, and of a tensor what it is made of, or a part of."""
 
+from .record_names import HOLDERS_MARK, SHARD_MARK
+
 TYPE_CHECKING = False  # the module typing is not loaded into programs
 if TYPE_CHECKING:
-    from typing import Any, Callable, Iterable, List, Optional, Tuple
+    from typing import Any, Callable, Iterable, List, Optional, Sequence, Tuple
 
     Leaves = List[Tuple[str, Any]]
     Leaf = Callable[[str, Any, int], Optional[Leaves]]
@@ -52,27 +54,31 @@ def spec_of(tensor: object) -> "Any":
     return getattr(tensor, "_spec", None) if hasattr(tensor, "_local_tensor") else None
 
 
-def held_here(name: str, tensor: "Any") -> "Tuple[str, Any]":
+def placed_name(name: str, parts: "Sequence[Tuple[object, int, int]]" = (), holders: "Iterable[object]" = ()) -> str:
+    """The name of what a rank holds of a tensor: `weight@0:1/2|0,1`, `placed` in the table of records.
+    @param parts    dimension, place and, but for 0, how many there are, by axis of the mesh
+    @param holders  ranks that hold the same, or axes of the mesh"""
+    texts = [f"{dimension}:{place}/{count}" if count else f"{dimension}:{place}" for dimension, place, count in parts]
+    ends = (SHARD_MARK, texts), (HOLDERS_MARK, [str(holder) for holder in holders])
+    return name + "".join([mark + ",".join(each) for mark, each in ends if each])
+
+
+def held_here(name: str, tensor: "Any", holders: "Iterable[object]" = ()) -> "Tuple[str, Any]":
     """Of a DTensor what this rank holds, its name with the part that it is: `weight@0:1/2` is the second
     half along dimension 0. Equal names on several ranks are replicas of one another."""
     spec = spec_of(tensor)
     if spec is None:
         return name, tensor
     place = spec.mesh.get_coordinate()
-    parts = []
-    for axis, placement in enumerate(spec.placements):
-        if placement.is_replicate() or place is None:
-            continue
-        dimension = placement.dim if hasattr(placement, "dim") else "partial"
-        parts.append(f"{dimension}:{place[axis]}/{spec.mesh.size(axis)}")
-    return name + ("@" + ",".join(parts) if parts else ""), tensor._local_tensor
+    parts = [(getattr(placement, "dim", "partial"), place[axis], spec.mesh.size(axis))
+             for axis, placement in enumerate(spec.placements) if place is not None and not placement.is_replicate()]
+    return placed_name(name, parts, holders), tensor._local_tensor
 
 
-def axes_of(tensor: object) -> str:
-    """Along which axes of its mesh a DTensor is in parts: `|dp,tp`."""
+def axes_of(tensor: object) -> "List[object]":
+    """Along which axes of its mesh a DTensor is in parts."""
     spec = spec_of(tensor)
-    if spec is None:
-        return ""
+    if spec is None or spec.mesh.get_coordinate() is None:
+        return []
     axes = spec.mesh.mesh_dim_names or range(spec.mesh.ndim)
-    parted = [str(axis) for axis, placement in zip(axes, spec.placements) if not placement.is_replicate()]
-    return "|" + ",".join(parted) if parted else ""
+    return [axis for axis, placement in zip(axes, spec.placements) if not placement.is_replicate()]
