@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What `repro-check exec` costs a step of training: `exec.py REPRO_CHECK SCRATCH ROUNDS`. In each round
-every program runs once bare, once recorded, and once under PyTorch's DebugMode; a round's ratios are
-those of its median steps and of the memory that it held at most. Printed are medians over the rounds,
-the middle half, and what the start costs. Then, in at least 25 rounds, the first of the programs on two ranks under DistributedDataParallel, bare
-and recorded."""
+every program runs bare, bare again, recorded by blocks, recorded by operators, and under PyTorch's DebugMode; a round's
+ratios are those of its median steps and of the memory that it held at most. Printed are medians over the rounds,
+the middle half, and what the start costs. Below the spread of the second bare series nothing can be told. Then, in at
+least 25 rounds, the first of the programs on two ranks under DistributedDataParallel, bare and recorded."""
 import json
 import shutil
 import statistics
@@ -25,9 +25,9 @@ class Bench:
         self.tool, self.scratch = tool, scratch
         self.python = [sys.executable, "-B", "-W", "ignore"]
 
-    def run(self, command, recorded: bool) -> str:
+    def run(self, command, recorded: bool, depth: str = "top") -> str:
         dump = self.scratch / "dump"
-        before = [self.tool, "exec", "--force", "-o", str(dump), "--"] if recorded else []
+        before = [self.tool, "exec", "--force", "--depth", depth, "-o", str(dump), "--"] if recorded else []
         done = subprocess.run(before + command, capture_output=True, text=True)
         # 4: nothing was recorded, which is right where no operator ran.
         if done.returncode not in ((0, 4) if recorded else (0,)):
@@ -35,10 +35,10 @@ class Bench:
         shutil.rmtree(dump, ignore_errors=True)
         return done.stdout
 
-    def step(self, model: str, recorded: bool, *more: str):
+    def step(self, model: str, recorded: bool, *more: str, depth: str = "top"):
         """@return milliseconds, and the MiB that the process held at most"""
         steps = STEPS[model] if not more else max(5, STEPS[model] // 4)
-        done = json.loads(self.run(self.python + [str(PROGRAM), model, str(steps), *more], recorded))
+        done = json.loads(self.run(self.python + [str(PROGRAM), model, str(steps), *more], recorded, depth))
         return statistics.median(wall for wall, _ in done["steps"]), done["held"]
 
     def step_of_ranks(self, recorded: bool):
@@ -75,14 +75,17 @@ def main() -> None:
     bench, rounds = Bench(sys.argv[1], Path(sys.argv[2])), int(sys.argv[3])
     print(f"A step of training with AdamW against a bare one: {rounds} rounds, 2 threads.\n")
     for model, name in NAMES.items():
-        bare, recorded, peer = [], [], []
+        bare, again, blocks, recorded, peer = [], [], [], [], []
         for _ in range(rounds):
             bare.append(bench.step(model, False))
+            blocks.append(bench.step(model, True, depth="blocks"))
+            again.append(bench.step(model, False))
             recorded.append(bench.step(model, True))
             peer.append(bench.step(model, False, "debug-mode"))
         time, held = (statistics.median(column) for column in zip(*bare))
         print(f"{name}: bare {time:.1f} ms, {held:.0f} MiB")
-        for title, runs in (("exec, digests", recorded), ("DebugMode hashes", peer)):
+        for title, runs in (("bare again", again), ("exec, blocks", blocks), ("exec, digests", recorded),
+                            ("DebugMode hashes", peer)):
             times, memory = zip(*([of / base for of, base in zip(*pair)] for pair in zip(runs, bare)))
             print(f"  {title:<18}{spread(times)}   memory {statistics.median(memory):.2f}", flush=True)
     print("\nMilliseconds more to start and end")

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs programs of training libraries bare and recorded: `programs.py REPRO_CHECK VENV SCRATCH [--only REGEX] [--bare]`.
+"""Runs programs of training libraries bare and recorded:
+`programs.py REPRO_CHECK VENV SCRATCH [--only REGEX] [--depth blocks] [--bare]`.
 
 Each program of PROGRAMS runs twice bare and twice recorded, always in a folder of the same name with data that
 `outside/make_data.py` makes. A program that can resume runs twice more with `--checkpoints`. The outcomes: *right*, the
@@ -134,8 +135,8 @@ def digest(file):
 
 
 class Bench:
-    def __init__(self, tool, venv, scratch):
-        self.tool, self.venv, self.scratch = tool, venv, scratch
+    def __init__(self, tool, venv, scratch, depth="top"):
+        self.tool, self.venv, self.scratch, self.depth = tool, venv, scratch, depth
         self.environment = dict(
             os.environ, PATH=f"{venv}/bin{os.pathsep}{os.environ['PATH']}", PYTHONWARNINGS="ignore", HF_HUB_OFFLINE="1",
             HF_DATASETS_OFFLINE="1", WANDB_MODE="disabled", HF_HOME=str(scratch / "cache"), PYSTOW_HOME=str(scratch / "pystow"),
@@ -192,7 +193,8 @@ class Bench:
             return "right", [f"{bare.seconds:.0f} s, {bare.megabytes:.0f} MB: {bare.result[-1]}"]
         again = self.in_turn(program, folder)
         equal, lines, outcome = bare.result == again.result, [], "right"
-        recorded = [self.in_turn(program, folder, [self.tool, "exec", "-o", folder / dump]) for dump in ("A", "B")]
+        recorded = [self.in_turn(program, folder, [self.tool, "exec", "--depth", self.depth, "-o", folder / dump])
+                    for dump in ("A", "B")]
         for run in recorded:
             if run.code != bare.code or (equal and run.result != bare.result) or len(run.result) != len(bare.result):
                 outcome = "HARM"
@@ -225,8 +227,9 @@ def main():
     parser.add_argument("scratch", type=Path)
     parser.add_argument("--only", default="", help="programs whose name has this regular expression")
     parser.add_argument("--bare", action="store_true", help="run each once, bare")
+    parser.add_argument("--depth", default="top", help="of the recordings: top, or blocks")
     ask = parser.parse_args()
-    bench, found = Bench(ask.tool.resolve(), ask.venv.absolute(), ask.scratch.resolve()), []
+    bench, found = Bench(ask.tool.resolve(), ask.venv.absolute(), ask.scratch.resolve(), ask.depth), []
     for program in PROGRAMS:
         if re.search(ask.only, program.name):
             outcome, lines = bench.try_program(program, ask.bare)

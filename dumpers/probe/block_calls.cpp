@@ -113,6 +113,8 @@ std::uint32_t BlockCalls::read(capture::Capture& capture,
   core::BorderDigest digest;
   const std::uint32_t unread = capture.read_border(leaves, digest);
   into = digest.finish();
+  // Where there is nothing, as of a module that returns None, that is what can be compared.
+  if (!into && leaves.empty() && border.unopened == 0) into = core::digest_bytes("");
   return unread;
 }
 
@@ -149,18 +151,15 @@ std::uint32_t BlockCalls::begin(capture::Capture& capture,
 
 std::uint32_t BlockCalls::end(capture::Capture& capture,
                               std::uint32_t number,
-                              const Border* border) {
+                              const Border& border) {
   std::vector<Open>& open = open_here();
   const auto last = std::find_if(
       open.rbegin(), open.rend(), [&](const Open& each) { return each.number == number; });
   if (last == open.rend()) return 0;
   core::BlockRow row = std::move(last->row);
   open.erase(std::prev(last.base()));
-  std::uint32_t unread = 0;
-  if (border != nullptr) {
-    unread = read(capture, *border, core::kBlockOutputs, row.out);
-    row.unopened += border->unopened + unread;
-  }
+  const std::uint32_t unread = read(capture, border, core::kBlockOutputs, row.out);
+  row.unopened += border.unopened + unread;
   capture.append(row);
   return unread;
 }

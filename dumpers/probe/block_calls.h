@@ -44,8 +44,8 @@ class BlockCalls {
                       std::uint32_t number,
                       bool training,
                       const Border& border);
-  /// @param border  null: it raised
-  std::uint32_t end(capture::Capture& capture, std::uint32_t number, const Border* border);
+  /// @param border  what comes out; of a call that raised the class of the exception, as a text
+  std::uint32_t end(capture::Capture& capture, std::uint32_t number, const Border& border);
   /// The calling thread is outside of all modules: calls that have begun there do not end.
   static void leave_all();
 

@@ -744,13 +744,8 @@ std::uint32_t repro_check_end_block(std::uint32_t number,
                                     std::uint32_t unopened) {
   std::uint32_t unread = 0;
   when_active([&](capture::Capture& capture) {
-    BlockCalls* blocks = recording()->blocks();
-    if (blocks == nullptr) return;
-    if (kinds == nullptr) {
-      blocks->end(capture, number, nullptr);
-    } else {
-      const Border border = border_of(kinds, words, bytes, unopened);
-      unread = blocks->end(capture, number, &border);
+    if (BlockCalls* blocks = recording()->blocks()) {
+      unread = blocks->end(capture, number, border_of(kinds, words, bytes, unopened));
     }
   });
   return unread;

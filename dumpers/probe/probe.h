@@ -78,7 +78,7 @@ std::uint32_t repro_check_begin_block(std::uint32_t number,
                                       const void* words,
                                       const void* bytes,
                                       std::uint32_t unopened);
-/// @param kinds  of what comes out; null: the call raised
+/// @param kinds, words, bytes, unopened  what comes out, see BlockCalls::end()
 std::uint32_t repro_check_end_block(std::uint32_t number,
                                     const char* kinds,
                                     const void* words,

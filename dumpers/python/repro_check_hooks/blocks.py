@@ -77,8 +77,12 @@ class Blocks(Modules):
                 call[1] = False
                 self._end(told, result)
 
+        def leave(call, error):
+            told, reads = call
+            self._leave(told, reads, error)
+
         cls = recording.torch.nn.Module
-        watch(cls, "__call__", guarded(before), guarded(after), guarded(lambda call, _error: self._leave(*call)))
+        watch(cls, "__call__", guarded(before), guarded(after), guarded(leave))
         calls.lets_pass(cls.__call__)
 
     def _inside(self):
@@ -93,6 +97,8 @@ class Blocks(Modules):
                 self._call_root(number, module)
             if told.root.has_unknown:
                 self._search_again(told.root)
+            if module.training and not self._recording.optimizers.are_known():
+                guarded(self._recording.parameters.at_call)(module)
         elif inside and inside[0].root is not None and inside[0].root.is_first:
             inside[0].root.called.add(id(module))
         told.seen = True
@@ -102,9 +108,9 @@ class Blocks(Modules):
             self._begin(told, module.training, args, kwargs)
         return [told, reads]
 
-    def _leave(self, told, reads):
-        if reads and told.ends:  # it raised
-            self._recording.probe.repro_check_end_block(told.number, None, None, None, 0)
+    def _leave(self, told, reads, error):
+        if reads and told.ends:  # what comes out of it is an exception
+            self._end(told, f"{type(error).__module__}.{type(error).__qualname__}")
         inside = self._inside()
         while inside and inside.pop() is not told:
             pass
@@ -135,12 +141,14 @@ class Blocks(Modules):
             call = enter(args)
             try:
                 result = compiled(*args)
-                if call and call[1]:
-                    call[1] = False
-                    self._end(told, result)
-            finally:
+            except BaseException as error:
                 if call:
-                    leave(*call)
+                    leave(*call, error)
+                raise
+            if call:
+                if call[1]:
+                    self._end(told, result)
+                leave(told, False, None)
             return result
 
         return run

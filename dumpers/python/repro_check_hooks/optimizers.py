@@ -102,6 +102,10 @@ class Optimizers:
             self._leaders[lane] = (weakref.ref(optimizer), own)
         return lane
 
+    def are_known(self):
+        """Whether the program has any of PyTorch."""
+        return bool(self._known)
+
     def _leads_all_of(self, lane, optimizer):
         """Whether no lane that this one was forked from counts steps by another optimizer."""
         above = lane.rpartition(".")[0]

@@ -11,10 +11,10 @@ _ROUND = 16  # steps
 
 
 class _Trained:
-    """An optimizer with the parameters that it had at the beginning of a round of steps, by name."""
+    """An optimizer, or a root module, with the parameters that it had at the beginning of a round, by name."""
 
-    def __init__(self, optimizer, dies):
-        self.optimizer = weakref.ref(optimizer, dies)
+    def __init__(self, owner, dies):
+        self.owner = weakref.ref(owner, dies)
         self.steps = 0
         self.step = -1  # of the program, that it made last
         self.tensors = []  # [(name, weak reference)]
@@ -23,7 +23,7 @@ class _Trained:
 
 
 class Parameters:
-    """Of optimizers that made a step."""
+    """Of optimizers that made a step; where there are none, of modules that the program calls itself."""
 
     def __init__(self, recording):
         self._recording = recording
@@ -33,23 +33,33 @@ class Parameters:
         self._trained = {}  # id of an optimizer -> _Trained
 
     def after_step(self, optimizer):
-        key = id(optimizer)
+        self._read_share(optimizer, self._recording.optimizers.named)
+
+    def at_call(self, root):
+        """Of a program that moves its parameters by itself: as the step before has left them."""
+        names = self._recording.modules.names
+        self._read_share(root, lambda module: [(names.get(id(each), name), each)
+                                               for name, each in module.named_parameters()])
+
+    def _read_share(self, owner, named):
+        key = id(owner)
         trained = self._trained.get(key)
         if trained is None:
             # It dies before its parameters do.
-            trained = self._trained[key] = _Trained(optimizer, guarded(lambda _: self._end(key)))
+            trained = self._trained[key] = _Trained(owner, guarded(lambda _: self._end(key)))
         turn = trained.steps % _ROUND
         if turn == 0:
-            self._begin_round(trained, optimizer)
+            self._begin_round(trained, named(owner))
         trained.steps += 1
         trained.step = -1
         places = range(len(trained.tensors)) if turn == 0 else trained.shares[turn - 1]
         trained.read = set(places)
         trained.step = self._read(trained, places)
 
-    def _begin_round(self, trained, optimizer):
+    @staticmethod
+    def _begin_round(trained, named):
         trained.tensors, sizes = [], []
-        for name, tensor in self._recording.optimizers.named(optimizer):
+        for name, tensor in named:
             trained.tensors.append((name, weakref.ref(tensor)))
             sizes.append(tensor.numel() * tensor.element_size())
         trained.shares, before, whole = [[] for _ in range(_ROUND - 1)], 0, max(sum(sizes), 1)

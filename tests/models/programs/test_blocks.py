@@ -2,6 +2,7 @@
 """`exec --depth blocks`: which modules are blocks, what is read at their borders, and that the program computes what it
 computes alone."""
 import re
+import subprocess
 import sys
 import textwrap
 import unittest
@@ -13,6 +14,8 @@ need("torch", "h5py", "xxhash")
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "python"))
 
 import repro_check  # noqa: E402
+import torch  # noqa: E402
+import torch.distributed.fsdp  # noqa: E402
 
 from programs.test_harm import Harm  # noqa: E402
 
@@ -151,6 +154,24 @@ class Choice(Blocks):
         self.assertEqual([(row.path, row.phase, row.training) for row in rows[-3:]],
                          [("a", "eval", False), ("a", "eval", False), ("b", "eval", False)])
 
+    def test_parameters_without_an_optimizer(self):
+        rows = self.blocks("""
+            import torch
+            torch.manual_seed(0)
+            m = torch.nn.Linear(4, 4)
+            for _ in range(20):
+                m(torch.ones(2, 4)).sum().backward()
+                with torch.no_grad():
+                    for p in m.parameters():
+                        p.data -= 0.1 * p.grad
+                        p.grad = None
+            show(*m.parameters())
+        """)
+        self.assertEqual(len(rows), 20)
+        read = [row for row in self.dump.parameters() if row.name == "weight"]
+        self.assertEqual(len({row.digest for row in read}), len(read))
+        self.assertGreaterEqual(len(read), 4)  # two rounds begin, one share, and the end
+
     def test_steps_and_every(self):
         text = """
             import torch
@@ -205,7 +226,7 @@ class Borders(Blocks):
         self.assertEqual(outputs[0], outputs[2])
         self.assertNotEqual(outputs[0], outputs[3])  # its number
         self.assertEqual(outputs[0], outputs[4])
-        self.assertEqual([row.outputs is None for row in rows], [False] * 6 + [True, False, True, True] + [False] * 3 + [True])
+        self.assertEqual([row.outputs is None for row in rows], [False] * 6 + [True] + [False] * 6 + [True])
         self.assertEqual([row.unopened for row in rows], [0] * 6 + [2] + [0] * 6 + [2])
         self.assertEqual(self.summary["unopened"], [{"type": "__main__.Mine", "count": 2}, {"type": "torch.Tensor", "count": 2}])
 
@@ -245,7 +266,8 @@ class Borders(Blocks):
             show(m[0](torch.ones(1)))
         """)
         self.assertEqual(self.paths(rows), ["0", "1", "0", "1", "0"])
-        self.assertEqual([row.outputs is None for row in rows], [False, True, False, True, False])
+        self.assertEqual(rows[1].outputs, rows[3].outputs)  # that class of exceptions
+        self.assertNotIn(None, [row.outputs for row in rows])
 
 
 class Unharmed(Blocks):
@@ -323,9 +345,20 @@ class Unharmed(Blocks):
             print(torch._dynamo.utils.counters["stats"]["unique_graphs"], dict(torch._dynamo.utils.counters["graph_break"]))
         """), *FLAGS)
 
-    def test_ranks(self):
-        program = self.program(SHOW + textwrap.dedent("""
-            import os, torch, torch.distributed as dist
+    def on_two_ranks(self, text):
+        """The dumps of two ranks that compute what they compute alone."""
+        program = self.program(SHOW + textwrap.dedent(text))
+        alone = subprocess.run([str(word) for word in on_ranks(2, program)], capture_output=True, text=True, cwd=self.folder)
+        self.assertEqual(alone.returncode, 0, alone.stderr)
+        done = self.tool("exec", "--force", "-o", "dump", *FLAGS, "--", *on_ranks(2, program))
+        self.assertEqual((done.code, done.stdout), (0, alone.stdout), done.stderr)
+        for rank in range(2):
+            with repro_check.open(self.folder / "dump" / f"rank-{rank}") as dump:
+                yield list(dump.blocks()), {row.name for row in dump.parameters()}
+
+    def test_replicas(self):
+        for rows, parameters in self.on_two_ranks("""
+            import torch, torch.distributed as dist
             dist.init_process_group("gloo")
             torch.manual_seed(0)
             m = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 2)))
@@ -337,24 +370,32 @@ class Unharmed(Blocks):
             if dist.get_rank() == 0: show(*m.parameters())
             dist.barrier()
             dist.destroy_process_group()
-        """))
-        bare = self.tool_free(on_ranks(2, program))
-        done = self.tool("exec", "--force", "-o", "dump", *FLAGS, "--", *on_ranks(2, program))
-        self.assertEqual(done.code, 0, done.stderr)
-        self.assertEqual(done.stdout, bare)
-        for rank in range(2):
-            dump = repro_check.open(self.folder / "dump" / f"rank-{rank}")
-            rows = list(dump.blocks())
+        """):
             self.assertEqual([row.path for row in rows], ["0", "1"] * 3)
-            self.assertEqual({row.name for row in dump.parameters()}, {"0.weight", "0.bias", "1.weight", "1.bias"})
-            dump.close()
+            self.assertEqual(parameters, {"0.weight", "0.bias", "1.weight", "1.bias"})
 
-    def tool_free(self, command):
-        import subprocess
-
-        done = subprocess.run([str(word) for word in command], capture_output=True, text=True, cwd=self.folder)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return done.stdout
+    @unittest.skipUnless(hasattr(torch.distributed, "fsdp") and hasattr(torch.distributed.fsdp, "fully_shard"), "no FSDP2")
+    def test_shards(self):
+        for rank, (rows, parameters) in enumerate(self.on_two_ranks("""
+            import torch, torch.distributed as dist
+            from torch.distributed.fsdp import fully_shard
+            dist.init_process_group("gloo")
+            torch.manual_seed(0)
+            m = torch.nn.Sequential(*[torch.nn.Linear(8, 8) for _ in range(3)])
+            for layer in m: fully_shard(layer)
+            fully_shard(m)
+            o = torch.optim.AdamW(m.parameters())
+            for step in range(3):
+                o.zero_grad()
+                loss = m(torch.full((2, 8), 1.0 + dist.get_rank())).sum()
+                loss.backward()
+                o.step()
+            if dist.get_rank() == 0: show(loss)
+            dist.barrier()
+            dist.destroy_process_group()
+        """)):
+            self.assertEqual([row.path for row in rows], ["0", "1", "2"] * 3)
+            self.assertEqual(parameters, {f"{n}.{kind}@0:{rank}/2" for n in range(3) for kind in ("weight", "bias")})
 
     def test_two_runs_are_equal(self):
         text = """
