@@ -65,13 +65,13 @@ class Blocks(Modules):
         self._begin, self._end = guarded(self._begin_block), guarded(self._end_block)
         compiling, cuda = recording.compiling, recording.torch.cuda
 
-        def before(module, *args, **kwargs):
+        def before(module, /, *args, **kwargs):  # any of which may have a name of ours
             if recording.ended or compiling() or (cuda.is_initialized() and cuda.is_current_stream_capturing()):
                 return None
             told = self._told.get(id(module)) or self._meet(module)
             return told and self._enter(told, module, args, kwargs)
 
-        def after(call, result, *_args, **_kwargs):
+        def after(call, result, /, *_args, **_kwargs):
             told, reads = call
             if reads and told.ends:
                 call[1] = False

@@ -46,7 +46,7 @@ class Modules:
         enter.restype = leave.restype = None
         compiling, ranks = recording.compiling, recording.ranks
 
-        def before(module, *args, **_kwargs):
+        def before(module, /, *args, **_kwargs):  # any of which may have a name of ours
             if recording.ended or compiling():
                 return None
             number = self._numbers.get(id(module))

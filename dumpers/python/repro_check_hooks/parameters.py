@@ -13,7 +13,8 @@ _ROUND = 16  # steps
 class _Trained:
     """An optimizer, or a root module, with the parameters that it had at the beginning of a round, by name."""
 
-    def __init__(self, owner, dies):
+    def __init__(self, owner, is_root, dies):
+        self.is_root = is_root
         self.owner = weakref.ref(owner, dies)
         self.steps = 0
         self.step = -1  # of the program, that it made last
@@ -33,20 +34,22 @@ class Parameters:
         self._trained = {}  # id of an optimizer -> _Trained
 
     def after_step(self, optimizer):
+        if id(optimizer) not in self._trained:  # what it leaves is known from here on
+            self._trained = {key: each for key, each in self._trained.items() if not each.is_root}
         self._read_share(optimizer, self._recording.optimizers.named)
 
     def at_call(self, root):
         """Of a program that moves its parameters by itself: as the step before has left them."""
         names = self._recording.modules.names
         self._read_share(root, lambda module: [(names.get(id(each), name), each)
-                                               for name, each in module.named_parameters()])
+                                               for name, each in module.named_parameters()], is_root=True)
 
-    def _read_share(self, owner, named):
+    def _read_share(self, owner, named, is_root=False):
         key = id(owner)
         trained = self._trained.get(key)
         if trained is None:
             # It dies before its parameters do.
-            trained = self._trained[key] = _Trained(owner, guarded(lambda _: self._end(key)))
+            trained = self._trained[key] = _Trained(owner, is_root, guarded(lambda _: self._end(key)))
         turn = trained.steps % _ROUND
         if turn == 0:
             self._begin_round(trained, named(owner))

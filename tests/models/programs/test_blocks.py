@@ -213,6 +213,7 @@ class Borders(Blocks):
             m = Take()
             one = torch.arange(4.0)
             class Kind(enum.Enum): A = "a"
+            m(one, module=1, result=2)  # names of ours
             for given in (one, [one], {"a": one}, Data(one), Pair(one, None), (1, 2.5, True, 1j, "text", 2**70), Mine(one),
                           numpy.arange(3), None, torch.float32):
                 m(given, flag=False)
@@ -221,7 +222,8 @@ class Borders(Blocks):
             m(torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged))
             m(torch.empty(2, device="meta"))
         """)
-        outputs = [row.outputs for row in rows]
+        outputs = [row.outputs for row in rows[1:]]
+        self.assertEqual(rows.pop(0).outputs, outputs[0])
         self.assertEqual(outputs[0], outputs[1])  # names and lists say nothing
         self.assertEqual(outputs[0], outputs[2])
         self.assertNotEqual(outputs[0], outputs[3])  # its number
