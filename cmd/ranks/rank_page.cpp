@@ -13,7 +13,7 @@
 
 #include "cmd/ranks/ranks_view.h"
 #include "cmd/render/html/html_page.h"
-#include "cmd/render/page.h"
+#include "cmd/render/say.h"
 #include "cmd/render/text.h"
 #include "comparators/ranks/rank_reads.h"
 #include "comparators/ranks/rank_roots.h"
@@ -130,43 +130,22 @@ std::string_view tone(const Json& document) {
   return code == 0 ? "good" : code == 1 ? "bad" : "trouble";
 }
 
-/// A line of the text: its label, and what it says.
-struct Said {
-  std::string_view label;
-  std::string body;
-};
-
-/// Of what follows the headline. Its commands are told by `next`.
-std::vector<Said> said_in(std::string_view text) {
-  std::vector<Said> lines;
-  while (!text.empty()) {
-    const std::string_view line = text.substr(0, text.find('\n'));
-    text.remove_prefix(std::min(line.size() + 1, text.size()));
-    const bool is_next = line.starts_with("next: ");
-    const std::size_t begin = is_next ? 6 : std::min(Page::kBodyColumn, line.size());
-    std::string_view label = is_next ? "next" : line.substr(0, begin);
-    label.remove_prefix(std::min(label.find_first_not_of(' '), label.size()));
-    label.remove_suffix(label.size() - 1 - label.find_last_not_of(' '));
-    lines.push_back({label, std::string(line.substr(begin))});
-  }
-  return lines;
-}
-
 /// The cards of the page of a run, of what the text says.
-std::string cards(const std::string& text, const Json& document) {
+std::string cards(const RanksBody& body, const Json& document) {
   HtmlAnswers answers;
+  answers.commands = body.next;
   std::vector<std::pair<std::string_view, std::string>> others;
-  for (Said& line : said_in(text)) {
+  for (const SaidLine& line : body.said) {
     if (line.label == "cause") {
       answers.title = document["cause"]["title"];
       answers.why = line.body;
+    } else if (line.label == "code") {
+      answers.code = line.body;
     } else if (line.label == "fix" && answers.fix.empty() &&
                (answers.title.empty() || others.empty())) {
       answers.fix = line.body;
-    } else if (line.label == "next") {
-      answers.commands.push_back(line.body);
     } else {
-      others.emplace_back(line.label, std::move(line.body));
+      others.emplace_back(line.label, line.body);
     }
   }
   return html_answers(answers,
@@ -178,19 +157,19 @@ std::string cards(const std::string& text, const Json& document) {
 
 std::string ranks_page(const comparators::RankReads& reads,
                        const RanksHeadline& headline,
-                       const std::string& text,
+                       const RanksBody& body,
                        const Json& document) {
   const std::vector<RankPartings> partings = partings_of(reads);
   HtmlPage page{headline.verdict + ": " + headline.text, "", "", html_rank_scripts()};
   page.main = fmt::format("<article class=\"{}\"><header>{}</header>\n",
                           tone(document),
                           html_heading(html_text(headline.verdict), headline.text));
-  page.main += cards(text, document);
+  page.main += cards(body, document);
   page.main +=
       "<section class=\"card text\"><h2>Ranks by steps</h2>\n<div id=\"map\"><p class=\"hint\">The "
       "map is drawn by a script. Download the page and open it.</p></div>\n<div id=\"detail\" "
       "aria-live=\"polite\"></div></section>\n";
-  page.main += table(partings) + html_full_text(escape_lines(headline.line() + text)) +
+  page.main += table(partings) + html_full_text(escape_lines(headline.line() + body.text())) +
                std::string(kHtmlEnd);
   page.data = html_data_element("data", map_json(reads, partings, document));
   return html_page(page);

@@ -364,7 +364,7 @@ std::string tallies(const RanksReport& report) {
   return texts.empty() ? "nothing" : joined(texts, ", ");
 }
 
-std::string next_lines(const RanksReport& report) {
+std::vector<std::string> next_commands(const RanksReport& report) {
   const ReplicaDifference* first = report.leading();
   if (first == nullptr) return {};
   const auto location = [&](std::uint32_t rank) {
@@ -373,22 +373,21 @@ std::string next_lines(const RanksReport& report) {
     return shell_quote(found->recording.location);
   };
   const auto inspect = [&](const PartingRecord& at) {
-    return fmt::format("next: repro-check inspect {} --op {}\n", location(at.rank), at.op);
+    return fmt::format("repro-check inspect {} --op {}", location(at.rank), at.op);
   };
-  const std::string text = inspect(parting_record(*first));
+  const std::string here = inspect(parting_record(*first));
   const auto& behind = first->behind_reduction;
-  if (behind && !behind->call.empty()) return text;
+  if (behind && !behind->call.empty()) return {here};
   // Ranks that are meant to read other data part at their first batch.
   const bool are_meant_to = first->kind != comparators::ReplicaKind::kActivations &&
                             (first->other_inputs || first->other_draws);
-  if (are_meant_to) return text + inspect({first->other_rank, first->other_op});
-  return text + fmt::format("next: repro-check diff {} {}\n",
-                            location(first->other_rank),
-                            location(first->rank));
+  if (are_meant_to) return {here, inspect({first->other_rank, first->other_op})};
+  return {here,
+          fmt::format(
+              "repro-check diff {} {}", location(first->other_rank), location(first->rank))};
 }
 
-/// What follows the headline.
-std::string body_of(Json document, const RanksReport& report) {
+RanksBody body_of(Json document, const RanksReport& report) {
   // Members for the text alone.
   document["tallies"] = tallies(report);
   const Json& ranks = document["ranks"];
@@ -423,12 +422,18 @@ std::string body_of(Json document, const RanksReport& report) {
     const Json& fix = finding["fix"];
     if (std::ranges::count(document["fixes"], fix) == 0) document["fixes"].push_back(fix);
   }
-  return say_lines(kLines, document, 2) + next_lines(report);
+  return {said_lines(kLines, document), next_commands(report)};
 }
 
 constexpr std::array<std::string_view, 4> kRankFormats{"text", "json", "jsonl", "html"};
 
 }  // namespace
+
+std::string RanksBody::text() const {
+  std::string out = text_of(said, 2);
+  for (const std::string& command : next) out += "next: " + command + "\n";
+  return out;
+}
 
 void require_rank_formats(const ReportFlags& report) {
   report.require_formats(kRankFormats, "what is said of ranks");
@@ -451,7 +456,7 @@ core::ExitCode emit_ranks(const comparators::RankReads& reads,
     } else {
       std::string text = headline(document, report).line();
       if (options.verbosity >= 0) {
-        text = wrapped(text + body_of(document, report), options.columns);
+        text = wrapped(text + body_of(document, report).text(), options.columns);
       }
       sink(text);
     }

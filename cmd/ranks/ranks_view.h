@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cmd/render/json_form.h"
+#include "cmd/render/say.h"
 #include "cmd/reports/report_flags.h"
 #include "cmd/terminal/global_options.h"
 #include "comparators/ranks/rank_reads.h"
@@ -31,13 +32,20 @@ struct RanksHeadline {
   [[nodiscard]] std::string line() const { return verdict + ": " + text + "\n"; }
 };
 
+/// What follows the headline.
+struct RanksBody {
+  std::vector<SaidLine> said;
+  std::vector<std::string> next;  ///< commands
+
+  [[nodiscard]] std::string text() const;
+};
+
 /// The page about ranks that were held against each other: what the text report says, and a map of
 /// ranks by steps, in the colour of the kind that parts first.
-/// @param text      of the text report, behind its headline
-/// @param document  its JSON
+/// @param document  of JSON
 std::string ranks_page(const comparators::RankReads& reads,
                        const RanksHeadline& headline,
-                       const std::string& text,
+                       const RanksBody& body,
                        const Json& document);
 
 }  // namespace repro_check::cmd

@@ -149,17 +149,28 @@ std::string say_unescaped(std::string_view text, const Json& model) {
   return said(text, model, Names::kAsTheyAre, whole);
 }
 
-std::string say_lines(std::span<const ViewLine> lines, const Json& model, std::size_t indent) {
-  std::string out;
+std::vector<SaidLine> said_lines(std::span<const ViewLine> lines, const Json& model) {
+  std::vector<SaidLine> out;
   for (const ViewLine& line : lines) {
     const Json& each = member(model, line.each);
     if (is_absent(each) || each == 0) continue;
     for (const Json& one : each.is_array() ? each : Json::array({each})) {
-      const std::string label = say(line.label, one);
-      out += fmt::format("{:{}}{:<11}{}\n", "", indent, label, say(line.text, one));
+      out.push_back({say(line.label, one), say(line.text, one)});
     }
   }
   return out;
+}
+
+std::string text_of(std::span<const SaidLine> lines, std::size_t indent) {
+  std::string out;
+  for (const SaidLine& line : lines) {
+    out += fmt::format("{:{}}{:<11}{}\n", "", indent, line.label, line.body);
+  }
+  return out;
+}
+
+std::string say_lines(std::span<const ViewLine> lines, const Json& model, std::size_t indent) {
+  return text_of(said_lines(lines, model), indent);
 }
 
 std::string wrapped(std::string_view text, std::size_t columns) {

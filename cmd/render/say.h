@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "cmd/render/json_form.h"
 
@@ -37,7 +38,15 @@ struct ViewLine {
   std::string_view each = {};
 };
 
+struct SaidLine {
+  std::string label;
+  std::string body;
+};
+
+std::vector<SaidLine> said_lines(std::span<const ViewLine> lines, const Json& model);
+
 /// @param indent  so many spaces before each label
+std::string text_of(std::span<const SaidLine> lines, std::size_t indent = 0);
 std::string say_lines(std::span<const ViewLine> lines, const Json& model, std::size_t indent = 0);
 
 /// Lines of at most so many columns, broken at spaces; what follows stands under the text behind a
