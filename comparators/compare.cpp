@@ -973,6 +973,8 @@ Report compare_all(const core::DumpSource& baseline,
   return Comparison(baseline, candidate, options).run();
 }
 
+bool is_partial(const core::DumpSource& dump) { return dump.manifest().trace.partial.has_value(); }
+
 /// What a partial dump and its counterpart have in common.
 struct Scope {
   std::uint64_t end = std::numeric_limits<std::uint64_t>::max();  ///< no op from here on
@@ -1016,6 +1018,10 @@ std::string how_far(const Coverage& coverage) {
 void mark(RunSummary& run, const core::DumpSource& dump, Phrases& warnings) {
   if (!is_partial(dump)) return;
   const core::PartialTrace& partial = *dump.manifest().trace.partial;
+  if (partial.stopped) {
+    warnings.push_back(Phrase("process-stopped", {{"dump", dump.location()}}));
+    return;
+  }
   if (run.status == "complete") run.status = "partial";
   run.last_op = partial.last;
   run.message = partial.reason;
@@ -1031,7 +1037,8 @@ Report compare_common_prefix(const core::DumpSource& baseline,
   Report report = compare_all(prefix_of(baseline, scope), prefix_of(candidate, scope), options);
   mark(report.runs[0], baseline, report.warnings);
   mark(report.runs[1], candidate, report.warnings);
-  if (report.status == Status::kReproducible) {
+  const bool is_cut = is_cut_short(baseline) || is_cut_short(candidate);
+  if (is_cut && report.status == Status::kReproducible) {
     report.status = Status::kPartial;
     report.reasons.insert(report.reasons.begin(), how_far(report.coverage));
     report.mend = "record the run again to its end: this is no pass";
@@ -1041,7 +1048,10 @@ Report compare_common_prefix(const core::DumpSource& baseline,
 
 }  // namespace
 
-bool is_partial(const core::DumpSource& dump) { return dump.manifest().trace.partial.has_value(); }
+bool is_cut_short(const core::DumpSource& dump) {
+  const std::optional<core::PartialTrace>& partial = dump.manifest().trace.partial;
+  return partial && !partial->stopped;
+}
 
 Report compare(const core::DumpSource& baseline,
                const core::DumpSource& candidate,

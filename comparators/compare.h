@@ -20,7 +20,8 @@ Report compare(const core::DumpSource& baseline,
 
 core::ExitCode exit_code_of(const Report& report) noexcept;
 
-/// Whether a dump ends before its run did.
-bool is_partial(const core::DumpSource& dump);
+/// Whether a dump ends before its run did. Not one of a process that the program itself stopped:
+/// that is as long as it was to be.
+bool is_cut_short(const core::DumpSource& dump);
 
 }  // namespace repro_check::comparators

@@ -194,7 +194,7 @@ void tell(const ProgramRecording::Made& recorded) {
                                              format_count(made.operator_calls(), "operator"),
                                              format_count(made.tensors, "tensor"));
   log_info(fmt::format("{}recorded {}: {}", of, what, recorded.place.string()));
-  if (made.partial) {
+  if (made.partial && !made.partial->stopped) {
     log_warning(fmt::format("{}the program did not end by itself; the last operator is op {} {}",
                             of,
                             made.partial->last,

@@ -57,6 +57,7 @@ std::optional<AttachedProcess> read_state(const fs::path& file) {
     return std::nullopt;
   }
   process.journal = fs::path(file).replace_extension();
+  process.stopped = fs::exists(file.parent_path() / fmt::format("{}.stopped", process.process));
   const fs::path journal = process.journal / journal::kJournalName;
   if (process.worker) return process;  // what it did is with whoever took its batches
   process.recorded = process.ended && process.operators > 0;
@@ -223,7 +224,8 @@ std::vector<ProcessGroup> group_processes(const std::vector<AttachedProcess>& at
          other->how,
          clean_utf8(fmt::format("{}", fmt::join(other->command, " "))),
          other->operators,
-         other->recorded});
+         other->recorded,
+         other->pool});
   }
   return groups;
 }
@@ -233,8 +235,13 @@ store::MadeDump make_one(const AttachedProcess& process,
                          const store::DumpWriterOptions& options,
                          const store::Completion& complete = {}) {
   const bool whole = process.ended && process.failure.empty();
-  return whole ? store::import_journal(process.journal, dump, options, {}, complete)
-               : store::recover_dump(process.journal, dump, options, {}, complete);
+  if (whole) return store::import_journal(process.journal, dump, options, {}, complete);
+  const auto say_who_stopped_it = [&](core::RunManifest& manifest,
+                                      const std::set<std::string>& files) {
+    if (complete) complete(manifest, files);
+    if (manifest.trace.partial) manifest.trace.partial->stopped = process.stopped;
+  };
+  return store::recover_dump(process.journal, dump, options, {}, say_who_stopped_it);
 }
 
 /// @param groups   one of each rank, or one

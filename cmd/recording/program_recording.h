@@ -23,6 +23,7 @@ namespace repro_check::cmd {
 struct AttachedProcess : core::ProcessState {
   std::filesystem::path journal;  ///< its directory
   bool recorded = false;
+  bool stopped = false;  ///< by the program
 };
 
 /// What a dump was made of.

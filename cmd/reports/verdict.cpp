@@ -19,6 +19,7 @@
 #include "cmd/reports/process_pairs.h"
 #include "cmd/terminal/output.h"
 #include "cmd/words/report_words.h"
+#include "comparators/align/any_order.h"
 #include "comparators/runs/second_pair.h"
 #include "dumpers/store/directory/dump_directory.h"
 #include "dumpers/store/dump_reader.h"
@@ -60,7 +61,7 @@ core::ExitCode print(const Report& report, const ReportStyle& style) {
 
 /// Half a recording is never taken for a whole one, unless that is asked for.
 void expect_whole(const core::DumpSource& dump) {
-  if (!comparators::is_partial(dump)) return;
+  if (!comparators::is_cut_short(dump)) return;
   throw core::incomplete_dump(
       fmt::format(
           "{}: a partial recording: {}", dump.location(), dump.manifest().trace.partial->reason),
@@ -201,6 +202,41 @@ void add_reasons(std::vector<std::string> reasons, Report& report) {
   }
 }
 
+/// The workers of pools of one side, and their dumps.
+struct PoolWorkers {
+  std::vector<Side> opened;
+  std::vector<const core::DumpSource*> dumps;
+  bool all_open = true;
+};
+
+PoolWorkers open_workers(const std::vector<core::ChildProcess>& processes,
+                         const std::filesystem::path& dump,
+                         const OpenOptions& opening) {
+  PoolWorkers workers;
+  for (const core::ChildProcess& process : processes) {
+    if (!process.pool) continue;
+    const Side& side =
+        workers.opened.emplace_back(open_side(dump / process.name, dump, opening));
+    workers.all_open = workers.all_open && side.dump != nullptr;
+    if (side.dump) workers.dumps.push_back(side.dump.get());
+  }
+  return workers;
+}
+
+/// Takes the workers of pools out of both sides where they did the same, whichever did what.
+/// @return how many records they have; empty where they stay
+std::optional<std::uint64_t> take_equal_pools(std::array<std::vector<core::ChildProcess>, 2>& sides,
+                                              const Report& report,
+                                              const OpenOptions& opening) {
+  const PoolWorkers here = open_workers(sides[0], report.runs[0].location, opening);
+  const PoolWorkers there = open_workers(sides[1], report.runs[1].location, opening);
+  if (here.dumps.empty() || !here.all_open || !there.all_open) return std::nullopt;
+  const auto same = comparators::same_in_any_order(here.dumps, there.dumps);
+  if (!same) return std::nullopt;
+  for (auto& side : sides) std::erase_if(side, [](const auto& process) { return process.pool; });
+  return same;
+}
+
 /// A launcher trains in another process: then that is the one that went on from the checkpoint.
 /// @param first  of the processes that were started
 Report judge_resumed(Report first,
@@ -235,11 +271,16 @@ Report judge(const std::filesystem::path& baseline,
              const OpenOptions& opening) {
   std::vector<Report> reports{judge_pair(baseline, candidate, options, opening)};
   if (reports.front().runs.size() < 2) return std::move(reports.front());
-  ProcessPairs found = pair_processes(reports.front().runs[0].manifest.processes,
-                                      reports.front().runs[1].manifest.processes);
-  if (found.pairs.empty() && found.reasons.empty()) return std::move(reports.front());
   OpenOptions inside = opening;
   inside.named = false;
+  std::array sides{reports.front().runs[0].manifest.processes,
+                   reports.front().runs[1].manifest.processes};
+  if (const auto records = take_equal_pools(sides, reports.front(), inside)) {
+    reports.front().warnings.push_back(
+        comparators::Phrase("pools-equal", {{"operators", static_cast<std::int64_t>(*records)}}));
+  }
+  ProcessPairs found = pair_processes(sides[0], sides[1]);
+  if (found.pairs.empty() && found.reasons.empty()) return std::move(reports.front());
   comparators::CompareOptions of_process = options;
   of_process.observer = {};
   of_process.fp64 = nullptr;
@@ -253,6 +294,9 @@ Report judge(const std::filesystem::path& baseline,
     reports.push_back(judge_pair(here / pair.baseline, there / pair.candidate, of_process, inside));
     compared.push_back(
         fmt::format("{} ({}) {}", pair.baseline, pair.how, word_of(reports.back().status)));
+    std::ranges::copy_if(reports.back().warnings,
+                         std::back_inserter(reports.front().warnings),
+                         [](const auto& warning) { return warning.key == "process-stopped"; });
   }
   put_worst_first(reports);
   Report lead = std::move(reports.front());

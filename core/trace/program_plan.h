@@ -57,6 +57,7 @@ struct ProcessState {
   double began = 0;                   ///< seconds since 1970
   std::uint64_t started = 0;          ///< in ticks of the kernel
   std::string how;                    ///< it was made, alike in two runs: `fork at train.py:12`
+  bool pool = false;                  ///< it takes whatever task of a pool comes next
   std::vector<std::string> command;   ///< words, secrets among them
 };
 

@@ -31,6 +31,7 @@ void fields(const auto& f, Of<NamedTensor> auto& it) {
 
 void fields(const auto& f, Of<PartialTrace> auto& it) {
   f FIELD(reason) FIELD(last) FIELD(last_operator) FIELD(unfinished) FIELD(lost_contents);
+  f RARE(stopped);
 }
 
 void fields(const auto& f, Of<TraceReference> auto& it) {
@@ -53,6 +54,7 @@ void fields(const auto& f, Of<ProgramEnd> auto& it) {
 
 void fields(const auto& f, Of<ChildProcess> auto& it) {
   f FIELD(name) FIELD(how) FIELD(command_line) FIELD(operators) FIELD(recorded);
+  f RARE(pool);
 }
 
 void fields(const auto& f, Of<HookFailure> auto& it) { f FIELD(where) FIELD(error) FIELD(count); }

@@ -66,6 +66,7 @@ struct PartialTrace {
   /// no arguments, results or tensors.
   std::vector<std::uint64_t> unfinished;
   std::uint64_t lost_contents = 0;  ///< whose bytes had not arrived: their tensors are not stored
+  bool stopped = false;  ///< by the program itself, as it ends workers: nothing was to come
   bool operator==(const PartialTrace&) const = default;
 };
 
@@ -159,6 +160,7 @@ struct ChildProcess {
   std::string command_line;     ///< of the kernel, words with spaces between
   std::uint64_t operators = 0;  ///< that it ran, as far as it told
   bool recorded = false;        ///< its operators are in a dump of that name
+  bool pool = false;            ///< it took whatever task of a pool came next
   bool operator==(const ChildProcess&) const = default;
 };
 

@@ -96,6 +96,8 @@ _WATCHED = {
     "torch.distributed.algorithms.join": ("ranks", "on_join"),
     "torch.distributed.algorithms.model_averaging.averagers": ("ranks", "on_averagers"),
     "multiprocessing.process": ("ends", "on_process"),
+    "multiprocessing.popen_fork": ("processes", "on_multiprocessing"),
+    "subprocess": ("processes", "on_subprocess"),
     "triton.runtime.jit": ("kernels", "on_triton"),
     "triton.runtime.autotuner": ("kernels", "on_autotuner"),
     "torch._inductor.runtime.triton_heuristics": ("kernels", "on_heuristics"),

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """How a process ends, as far as it knows that itself: the exception that nothing caught."""
+import os
 import sys
 import threading
 
@@ -25,7 +26,14 @@ def on_process(module):
         if error is not None and module.current_process() is process:
             _ended_by = error
 
-    hooks.watch(module.BaseProcess, "run", lambda process: process, None, ended)
+    def begun(process):
+        """From here on it is known what this process is, also where it is stopped."""
+        recording = hooks.attached()
+        if recording is not None and recording.process == os.getpid() and module.current_process() is process:
+            guarded(recording.write_state)()
+        return process
+
+    hooks.watch(module.BaseProcess, "run", begun, None, ended)
 
 
 def watch_threads(_recording):

@@ -24,6 +24,32 @@ def _forked(recording):
         recording.probe.repro_check_let_be()
 
 
+def on_multiprocessing(module):
+    """`terminate()` and `kill()`: of a process, of the workers of a pool, of those that are left at the end."""
+    hooks.watch(module.Popen, "_send_signal", guarded(_stopped))
+
+
+def on_subprocess(module):
+    hooks.watch(module.Popen, "send_signal", guarded(_stopped))
+
+
+def _stopped(process, *_signal, **_kwargs):
+    """The program itself ends this one: what it has recorded by then is all that it would ever do."""
+    if hooks.recording is not None and process.returncode is None:
+        mark = os.path.join(hooks.plan["directory"], f"{process.pid}.stopped")
+        os.close(os.open(mark, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+
+
+def is_of_pool():
+    """Whether this process takes whatever task comes next, which is a race with others."""
+    made = sys.modules.get("multiprocessing.process")
+    target = getattr(made and made.current_process(), "_target", None)
+    return (getattr(target, "__module__", ""), getattr(target, "__name__", "")) in _POOLS
+
+
+_POOLS = (("multiprocessing.pool", "worker"), ("concurrent.futures.process", "_process_worker"))
+
+
 def _frames():
     frame: Any = sys._getframe(1)
     while frame is not None:

@@ -168,6 +168,12 @@ NAMES: "Dict[str, Dict[str, Row]]" = {
         "_WorkItem": (*_EVER, _LANES),
         "_worker": (*_EVER, _LANES),
     },
+    "concurrent.futures.process": {
+        "_process_worker": (*_EVER, "workers of a pool are compared one by one"),
+    },
+    "multiprocessing.popen_fork": {
+        "Popen._send_signal": (*_EVER, "a process that the program ends counts as one that was interrupted"),
+    },
     "multiprocessing.pool": {
         "ThreadPool()._quick_put": (*_EVER, _LANES),
         "ThreadPool._setup_queues": (*_EVER, _LANES),

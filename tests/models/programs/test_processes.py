@@ -34,6 +34,69 @@ class Processes(Exec):
         return report
 
 
+class Pools(Processes):
+    """Which worker takes which task is a race, and a pool that is left ends its workers by a signal."""
+
+    def pool(self, task, maker, leave):
+        return self.program(f"""
+            import multiprocessing, random, time, torch
+            from concurrent.futures import ProcessPoolExecutor
+            def work(n):
+                time.sleep(random.random() / 20)
+                return {task}.item()
+            if __name__ == "__main__":
+                torch.manual_seed(0)
+                pool = {maker}
+                print(list(pool.map(work, range(1, 9))))
+                {leave}
+            """)
+
+    def test_tasks_in_any_order(self):
+        for maker, leave in (("multiprocessing.get_context('fork').Pool(2)", "pool.terminate(); pool.join()"),
+                             ("multiprocessing.get_context('spawn').Pool(2)", "pool.close(); pool.join()"),
+                             ("ProcessPoolExecutor(2, multiprocessing.get_context('fork'))", "pool.shutdown()")):
+            with self.subTest(maker):
+                file = self.pool("(torch.ones(n) * n).square().sum()", maker, leave)
+                for dump in ("A", "B"):
+                    self.record(dump, file)
+                same = self.compare("A", "B", 0)
+                self.assertIn("pools-equal", [each["id"] for each in same["findings"]])
+                for dump in ("A", "B"):
+                    shutil.rmtree(self.folder / dump)
+
+    def test_a_task_that_differs(self):
+        file = self.pool("(torch.ones(n) * time.time()).sum()",
+                         "multiprocessing.get_context('fork').Pool(1)", "pool.terminate(); pool.join()")
+        for dump in ("A", "B"):
+            self.record(dump, file)
+        report = self.compare("A", "B", 1)
+        self.assertEqual(report["first_divergence"]["key"]["operator"], "aten::mul.Tensor")
+
+    def test_a_process_that_the_program_stops(self):
+        file = self.program("""
+            import multiprocessing, sys, time, torch
+            def serve(queue):
+                while True:
+                    queue.put((torch.ones(3) * float(sys.argv[1])).sum().item())
+                    time.sleep(0.01)
+            if __name__ == "__main__":
+                context = multiprocessing.get_context("fork")
+                queue = context.Queue()
+                server = context.Process(target=serve, args=(queue,), daemon=len(sys.argv) > 2)
+                server.start()
+                print(queue.get(), queue.get())
+                if len(sys.argv) == 2:
+                    server.kill()
+                    server.join()
+            """)
+        for dump, arguments in (("A", "1"), ("B", "1"), ("C", "2"), ("D", "1 daemon"), ("E", "1 daemon")):
+            self.record(dump, file, *arguments.split())
+        for one, other in (("A", "B"), ("D", "E")):
+            same = self.compare(one, other, 0)
+            self.assertIn("process-stopped", [each["id"] for each in same["findings"]])
+        self.assert_child_parts("A", "C")
+
+
 class Forked(Processes):
     def test_a_child_of_multiprocessing(self):
         file = self.program("""
