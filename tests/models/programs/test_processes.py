@@ -46,6 +46,7 @@ class Pools(Processes):
                 return {task}.item()
             if __name__ == "__main__":
                 torch.manual_seed(0)
+                torch.ones(2).sum()
                 pool = {maker}
                 print(list(pool.map(work, range(1, 9))))
                 {leave}
@@ -65,7 +66,7 @@ class Pools(Processes):
                     shutil.rmtree(self.folder / dump)
 
     def test_a_task_that_differs(self):
-        file = self.pool("(torch.ones(n) * time.time()).sum()",
+        file = self.pool("(torch.ones(n) * (time.time() % 1)).sum()",
                          "multiprocessing.get_context('fork').Pool(1)", "pool.terminate(); pool.join()")
         for dump in ("A", "B"):
             self.record(dump, file)
@@ -84,6 +85,7 @@ class Pools(Processes):
                 queue = context.Queue()
                 server = context.Process(target=serve, args=(queue,), daemon=len(sys.argv) > 2)
                 server.start()
+                torch.ones(2).sum()
                 print(queue.get(), queue.get())
                 if len(sys.argv) == 2:
                     server.kill()
