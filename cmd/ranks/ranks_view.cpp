@@ -382,9 +382,9 @@ std::vector<std::string> next_commands(const RanksReport& report) {
   const bool are_meant_to = first->kind != comparators::ReplicaKind::kActivations &&
                             (first->other_inputs || first->other_draws);
   if (are_meant_to) return {here, inspect({first->other_rank, first->other_op})};
-  return {here,
-          fmt::format(
-              "repro-check diff {} {}", location(first->other_rank), location(first->rank))};
+  return {
+      here,
+      fmt::format("repro-check diff {} {}", location(first->other_rank), location(first->rank))};
 }
 
 RanksBody body_of(Json document, const RanksReport& report) {

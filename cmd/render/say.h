@@ -21,11 +21,12 @@ Json cleaned(Json json);
 /// escaped, lists of numbers as an index, other lists by commas. A unit may follow: `{size:bytes}`,
 /// `{time:seconds}`, `{mean:number}` with four digits, `{ulp_max:ulp}`, `{zeros:count}`,
 /// `{tensors:tensor}` for a count of them, `{ranks:*rank}` for numbered things (`ranks 0, 2-5`),
-/// `{names:few}` for the first of a list, `{names:each}` and `{names:and}` for all of it with `; ` or
-/// `and` between, `{factor:short}` with three digits, `{norm:exact}` with nine digits. What stands in brackets
-/// is left out where a member that it asks for is null, false, empty or not there, or 0 with a `+`
-/// behind its unit. `{?name}` and `{!name}` print nothing: the brackets ask whether the member is
-/// there, or is not. A brace before a quotation mark is one of JSON, and stands as it is.
+/// `{names:few}` for the first of a list, `{names:each}` and `{names:and}` for all of it with `; `
+/// or `and` between, `{factor:short}` with three digits, `{norm:exact}` with nine digits. What
+/// stands in brackets is left out where a member that it asks for is null, false, empty or not
+/// there, or 0 with a `+` behind its unit. `{?name}` and `{!name}` print nothing: the brackets ask
+/// whether the member is there, or is not. A brace before a quotation mark is one of JSON, and
+/// stands as it is.
 std::string say(std::string_view text, const Json& model);
 /// The same with names as they are.
 std::string say_unescaped(std::string_view text, const Json& model);

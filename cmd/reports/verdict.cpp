@@ -215,8 +215,7 @@ PoolWorkers open_workers(const std::vector<core::ChildProcess>& processes,
   PoolWorkers workers;
   for (const core::ChildProcess& process : processes) {
     if (!process.pool) continue;
-    const Side& side =
-        workers.opened.emplace_back(open_side(dump / process.name, dump, opening));
+    const Side& side = workers.opened.emplace_back(open_side(dump / process.name, dump, opening));
     workers.all_open = workers.all_open && side.dump != nullptr;
     if (side.dump) workers.dumps.push_back(side.dump.get());
   }

@@ -18,7 +18,8 @@ namespace {
 using WholePrint = std::tuple<core::Digest, core::Digest, core::Digest, core::Digest>;
 
 /// @return empty where a record has content that nobody read
-std::optional<std::multiset<WholePrint>> prints_of(std::span<const core::DumpSource* const> processes) {
+std::optional<std::multiset<WholePrint>> prints_of(
+    std::span<const core::DumpSource* const> processes) {
   std::multiset<WholePrint> prints;
   for (const core::DumpSource* process : processes) {
     for (std::uint64_t index = 0; index < process->op_count(); ++index) {

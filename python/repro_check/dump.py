@@ -224,8 +224,8 @@ class Dump:
     def blocks(self) -> typing.Iterator[Block]:
         """Calls of blocks, in order of their end; none where operators were recorded."""
 
-        def read(row: typing.Any, side: str) -> Digest | None:
-            found = Digest(row[f"{side}_high"], row[f"{side}_low"])
+        def read(high: typing.Any, low: typing.Any) -> Digest | None:
+            found = Digest(high, low)
             return None if found == digest.ZERO else found
 
         for row in self._index.records("blocks"):
@@ -235,8 +235,8 @@ class Dump:
                 row["call"],
                 row["phase"],
                 bool(row["flags"] & layout.BLOCK_TRAINING),
-                read(row, "in"),
-                read(row, "out"),
+                read(row["in_high"], row["in_low"]),
+                read(row["out_high"], row["out_low"]),
                 row["unopened"],
             )
 

@@ -161,7 +161,8 @@ class Recording:
         rank, ranks = self.ranks.rank or (None, None)
         notes = [f"{where}: {error}" for where, error in hooks.notes]
         state = {"process": self.process, "parent": os.getppid(), "started": processes.started(),
-                 "how": processes.how(self), "pool": processes.is_of_pool(), "command": processes.command(), "failure": self.failure or "",
+                 "how": processes.how(self), "pool": processes.is_of_pool(), "command": processes.command(),
+                 "failure": self.failure or "",
                  "ended": self.ended, "notes": notes, "joins": self.ranks.joins, "worker": self.worker,
                  "attempt": self.ranks.attempt, "began": self.began,
                  "rank": rank, "ranks": ranks or 0,
