@@ -27,6 +27,7 @@
 #include "comparators/measure/policy.h"
 #include "comparators/ranks/other_world.h"
 #include "comparators/resume/resume.h"
+#include "comparators/runs/numbers.h"
 #include "comparators/runs/obstacles.h"
 #include "comparators/walk/walk.h"
 #include "core/tensor/content.h"
@@ -228,6 +229,7 @@ std::string mend_for(const VerdictInput& input, const Report& report) {
     case Status::kDamaged:
       return "record again and check the disk; this is not a divergence";
     case Status::kNotComparable:
+      if (input.lacks_numbers && input.incomparable.empty() && input.obstacles.empty()) return {};
       if (!input.first_unruled.empty()) {
         return "add a rule that matches it, or set \"unmatched\" to \"policy\" or \"ignore\"";
       }
@@ -245,6 +247,7 @@ std::string mend_for(const VerdictInput& input, const Report& report) {
                  : "record with \"dump\": {\"level\": \"tensor\"}, or compare with policy "
                    "\"bitwise\"";
     case Status::kNothingCompared:
+      if (input.of_numbers) return {};
       if (report.returned.is_opaque() && coverage.baseline_ops + coverage.candidate_ops == 0) {
         return "have the model return tensors, numbers or strings";
       }
@@ -357,12 +360,13 @@ void decide(const VerdictInput& input, Report& report) {
   if (!input.damage.empty()) statuses.push_back(Status::kDamaged);
   if (diverged) statuses.push_back(Status::kDiverged);
   const bool incomparable = !input.incomparable.empty() || !input.obstacles.empty() ||
-                            coverage.not_judged + returned.not_judged != 0 ||
+                            input.lacks_numbers || coverage.not_judged + returned.not_judged != 0 ||
                             !input.first_unruled.empty();
   if (incomparable) statuses.push_back(Status::kNotComparable);
   // What comes back is something, unless it comes from operators that only one side has.
   const bool has_returned = returned.compared != 0 && !returned.is_opaque() && unmatched == 0;
-  const bool nothing = input.values == 0 && input.incomparable.empty() && !has_returned;
+  const bool nothing =
+      input.values == 0 && input.incomparable.empty() && !has_returned && !input.lacks_numbers;
   if (nothing) statuses.push_back(Status::kNothingCompared);
   if (statuses.empty()) statuses.push_back(Status::kReproducible);
   report.status = statuses.front();
@@ -385,7 +389,7 @@ void decide(const VerdictInput& input, Report& report) {
                                          counted(returned.not_judged, "call"),
                                          input.returned_not_judged));
   }
-  if (nothing) {
+  if (nothing && !input.of_numbers) {
     std::string reason = nothing_compared(input, coverage);
     if (returned.is_opaque()) {
       reason += fmt::format(", and of what the model returns ({}) only the type was compared",
@@ -398,12 +402,18 @@ void decide(const VerdictInput& input, Report& report) {
 
 class Comparison {
  public:
-  /// @param worlds  all that is compared, where the two ran on other numbers of ranks; else null
+  /// @param worlds   all that is compared, where the two ran on other numbers of ranks; else null
+  /// @param numbers  all that is judged, where operators are not; else null
   Comparison(const core::DumpSource& baseline,
              const core::DumpSource& candidate,
              const CompareOptions& options,
-             const CommonOfWorlds* worlds = nullptr)
-      : baseline_(baseline), candidate_(candidate), options_(options), worlds_(worlds) {}
+             const CommonOfWorlds* worlds = nullptr,
+             const NumberRecords* numbers = nullptr)
+      : baseline_(baseline),
+        candidate_(candidate),
+        options_(options),
+        worlds_(worlds),
+        numbers_(numbers) {}
 
   Report run() {
     describe_runs();
@@ -440,12 +450,17 @@ class Comparison {
     report_.differences = manifest_differences(baseline_.manifest(), candidate_.manifest());
     report_.coverage.baseline_ops = baseline_.op_count();
     report_.coverage.candidate_ops = candidate_.op_count();
+    if (numbers_ == nullptr) return;
+    report_.numbers = numbers_->summary;
+    verdict_.of_numbers = true;
+    verdict_.lacks_numbers = numbers_->summary.lacks_named();
   }
 
   bool comparable() {
     if (!holds_noise() || !holds_fp64() || !recorded_alike()) return false;
     pairing_options_ =
         pairing_options_of(baseline_.manifest(), candidate_.manifest(), options_.spec);
+    if (numbers_ != nullptr) return true;  // which are recorded at every depth
     if (pairing_options_) return !options_.spec.resume || meets();
     return refuse(fmt::format("recorded at other depths: baseline \"{}\", candidate \"{}\"",
                               baseline_.manifest().trace.depth,
@@ -743,7 +758,7 @@ class Comparison {
   bool pair() {
     Pace pace(options_, ComparePhase::kAligning, baseline_.op_count() + candidate_.op_count());
     std::vector<std::uint64_t> renamed_tensors;
-    PairingOptions pairing_options = *pairing_options_;
+    PairingOptions pairing_options = pairing_options_.value_or(PairingOptions{});
     pairing_options.pace = &pace;
     if (worlds_ != nullptr) {
       pairing_options.baseline.only = &worlds_->baseline;
@@ -761,7 +776,9 @@ class Comparison {
     }
     report_.from_accepted = options_.paired != nullptr;
     const auto damage = damage_in([&] {
+      if (numbers_ != nullptr) pairing_options = of_numbers(pairing_options);
       pairing_ = pair_records(baseline_, candidate_, pairing_options);
+      if (numbers_ != nullptr) settle_numbers();
       if (options_.spec.order == configs::OperatorOrder::kRelaxed) {
         pair_moved(baseline_, candidate_, pairing_);
       }
@@ -797,6 +814,33 @@ class Comparison {
     report_.coverage.missing_in_candidate = report_.coverage.baseline_ops - pairing_.matched;
     report_.coverage.missing_in_baseline = report_.coverage.candidate_ops - pairing_.matched;
     return true;
+  }
+
+  /// Counts operators, as they are paired by `options`. Of a refactored program modules are called
+  /// otherwise.
+  PairingOptions of_numbers(const PairingOptions& options) {
+    if (pairing_options_) {
+      Pairing operators = pair_records(baseline_, candidate_, options);
+      report_.numbers->operators = changed_operators(baseline_, candidate_, operators);
+      rewritten_ = std::move(operators.rewritten);
+    }
+    PairingOptions own;
+    own.map = options.map;
+    own.baseline.only = &numbers_->baseline;
+    own.candidate.only = &numbers_->candidate;
+    own.without_modules = true;
+    return own;
+  }
+
+  /// What calls returned is paired whatever records are compared.
+  void settle_numbers() {
+    const auto& judged = numbers_->summary.judged;
+    if (std::ranges::find(judged, configs::NumberKind::kResults) == judged.end()) {
+      pairing_.returned.clear();
+      pairing_.baseline.returned.clear();
+      pairing_.candidate.returned.clear();
+    }
+    if (!rewritten_.empty()) pairing_.rewritten = std::move(rewritten_);
   }
 
   /// Each is a reason, and the first of a run is why that is damaged.
@@ -839,6 +883,8 @@ class Comparison {
   const core::DumpSource& candidate_;
   const CompareOptions& options_;
   const CommonOfWorlds* worlds_;
+  const NumberRecords* numbers_;
+  std::vector<std::uint64_t> rewritten_;  ///< beside numbers, by operators: see Pairing
   TensorJudge judge_{baseline_, candidate_, options_};
   std::optional<PairingOptions> pairing_options_;
   std::optional<ResumePoint> met_;  ///< of a run that resumed
@@ -962,6 +1008,23 @@ Report compare_worlds(const core::DumpSource& baseline,
   return report;
 }
 
+/// Judges the records of numbers alone.
+Report compare_numbers(const core::DumpSource& baseline,
+                       const core::DumpSource& candidate,
+                       const CompareOptions& options,
+                       const NumberRecords& numbers) {
+  const auto seen = [&](const core::DumpSource& dump) {
+    return SeenSource(dump, dump.op_count(), [&](std::uint64_t op) {
+      return with_numbers(dump.op(op), numbers.summary.judged);
+    });
+  };
+  const SeenSource here = seen(baseline);
+  const SeenSource there = seen(candidate);
+  Report report = Comparison(here, there, options, nullptr, &numbers).run();
+  explain_numbers(report);
+  return report;
+}
+
 Report compare_all(const core::DumpSource& baseline,
                    const core::DumpSource& candidate,
                    const CompareOptions& options) {
@@ -969,6 +1032,12 @@ Report compare_all(const core::DumpSource& baseline,
     CommonOfWorlds common;
     const auto damage = damage_in([&] { common = common_of_worlds(baseline, candidate); });
     if (!damage) return compare_worlds(baseline, candidate, options, std::move(common));
+  }
+  if (options.spec.numbers) {
+    NumberRecords numbers;
+    const auto damage =
+        damage_in([&] { numbers = find_numbers(baseline, candidate, *options.spec.numbers); });
+    if (!damage) return compare_numbers(baseline, candidate, options, numbers);
   }
   return Comparison(baseline, candidate, options).run();
 }
@@ -1033,14 +1102,18 @@ void mark(RunSummary& run, const core::DumpSource& dump, Phrases& warnings) {
 Report compare_common_prefix(const core::DumpSource& baseline,
                              const core::DumpSource& candidate,
                              const CompareOptions& options) {
-  const Scope scope = common_scope(baseline, candidate);
+  Scope scope = common_scope(baseline, candidate);
+  // Other operators may make them: how far both have come is not told by op indices.
+  if (options.spec.numbers) scope.end = std::numeric_limits<std::uint64_t>::max();
   Report report = compare_all(prefix_of(baseline, scope), prefix_of(candidate, scope), options);
   mark(report.runs[0], baseline, report.warnings);
   mark(report.runs[1], candidate, report.warnings);
   const bool is_cut = is_cut_short(baseline) || is_cut_short(candidate);
   if (is_cut && report.status == Status::kReproducible) {
     report.status = Status::kPartial;
-    report.reasons.insert(report.reasons.begin(), how_far(report.coverage));
+    if (!report.numbers) {
+      report.reasons.insert(report.reasons.begin(), how_far(report.coverage));
+    }
     report.mend = "record the run again to its end: this is no pass";
   }
   return report;

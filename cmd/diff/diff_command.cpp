@@ -50,6 +50,10 @@ class DiffCommand final : public Command {
     choose_dumps();
     comparators::CompareOptions options = compare_options(policy_.spec());
     options.spec.resume = resume_;
+    if (resume_ && options.spec.numbers) {
+      throw usage_error("--resume compares operators, which --numbers does not judge",
+                        "leave out one of the two");
+    }
     options.verify_all = verify_ == "all";
     options.max_items = report_.max_items();
     options.keep_trail = report_.wants_trail();

@@ -221,7 +221,8 @@ Report compare_modules(const GateCase& gate,
     return std::ranges::find(accepted.baseline.modules, module) != accepted.baseline.modules.end();
   };
   // A digest of a module says that some bit of it is another one, and not whether that matters.
-  if (!gate.options.spec.rules.empty() || !comparators::can_start_with_digests(gate.options.spec)) {
+  if (!gate.options.spec.rules.empty() || gate.options.spec.numbers ||
+      !comparators::can_start_with_digests(gate.options.spec)) {
     set_status(
         Status::kNotComparable,
         "the baseline has one digest per module, and this policy needs more: " +

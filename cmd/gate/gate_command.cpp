@@ -84,6 +84,7 @@ class GateCommand final : public Command {
     options.value("-n,--repeat N  Number of runs (2); overrides /repeat", &repeat_);
     define_out(options);
     define_place(options);
+    numbers_.define(options);
     report_.define(options);
     define_accept(options);
     status_ = &options.verb("status", "List the baselines, and those that no configuration uses");
@@ -111,6 +112,7 @@ class GateCommand final : public Command {
       throw usage_error("-n means nothing with --against", "the dumps exist already: leave -n out");
     }
     std::optional<configs::Config> config;
+    config_.set("/compare/numbers", numbers_.json());
     if (config_.given()) config = against_ ? config_.load() : config_.load(out_, repeat_);
     report_.check_output(config ? &config->report : nullptr);
     const OutputLocks held = hold_output(config ? &*config : nullptr);
@@ -174,6 +176,8 @@ class GateCommand final : public Command {
     if (config != nullptr) {
       gate.spec = config->gate;
       gate.options = compare_options(config->compare);
+    } else if (!numbers_.json().empty()) {
+      gate.options.spec = configs::compare_of_flags({{"numbers", numbers_.json()}}, std::nullopt);
     }
     gate.spec.baselines = baselines(gate.spec.baselines);
     gate.config = config_.file();
@@ -294,6 +298,7 @@ class GateCommand final : public Command {
   }
 
   ConfigOptions config_;
+  NumbersFlag numbers_;
   ReportFlags report_;
   std::optional<std::string> against_;
   std::optional<std::string> out_;

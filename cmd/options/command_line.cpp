@@ -173,12 +173,12 @@ struct Options::Given {
   void fill(const std::string& see) const {
     Words given = words();
     if (given.empty()) return;
-    for (const std::string& word : given) expect(word, see);
     if (!is_list && given.size() > 1 && cli.takes != Takes::kNothing) {
       throw core::usage_error(fmt::format("{} was given {} times", name(), given.size()),
                               "it takes one value: leave out all but one");
     }
     if (rules.commas) given = split(fmt::format("{}", fmt::join(given, ",")), ',');
+    for (const std::string& word : given) expect(word, see);
     take(given);
   }
 
@@ -318,6 +318,17 @@ void Options::word(const std::string& text, const Target& into, const OptionRule
   given.expected = fmt::format("one of {}", fmt::join(given.cli.words, ", "));
 }
 
+void Options::some_words(const std::string& text,
+                         const std::function<void(const std::string&)>& into,
+                         const OptionRules& rules) {
+  OptionRules of_words = rules;
+  of_words.commas = true;
+  word(text, into, of_words);
+  Given& given = *given_.back();
+  given.fallback = given.cli.words.front();
+  given.expected = fmt::format("some of {}", fmt::join(given.cli.words, ", "));
+}
+
 void Options::flag(const std::string& text, const FlagTarget& into, const OptionRules& rules) {
   OptionRules of_flags = rules;
   of_flags.takes = Takes::kNothing;
@@ -372,6 +383,36 @@ std::vector<const char*> Options::take_command(std::vector<const char*> words) c
     break;
   }
   return words;
+}
+
+const Options::Given* Options::option_of_words(std::string_view word) const {
+  for (const auto& given : given_) {
+    const bool may_be_alone = given->cli.takes == Takes::kWord && !given->fallback.empty();
+    if (may_be_alone && std::ranges::find(given->cli.names, word) != given->cli.names.end()) {
+      return given.get();
+    }
+  }
+  for (const auto& verb : verbs_) {
+    if (const Given* found = verb->option_of_words(word)) return found;
+  }
+  return nullptr;
+}
+
+std::vector<std::string> Options::with_values(const std::vector<const char*>& words) const {
+  std::vector<std::string> out;
+  bool is_own = true;  // no longer behind --: those are a program's
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string& word = out.emplace_back(words[i]);
+    is_own = is_own && word != "--";
+    const Given* option = is_own ? option_of_words(word) : nullptr;
+    if (option == nullptr) continue;
+    const Words next = i + 1 < words.size() ? split(words[i + 1], ',') : Words();
+    const bool has_words = !next.empty() && std::ranges::all_of(next, [&](const std::string& each) {
+      return contains(option->cli.words, each);
+    });
+    out.back() += "=" + (has_words ? std::string(words[++i]) : option->fallback);
+  }
+  return out;
 }
 
 Options& Options::verb(const std::string& name, const std::string& summary) {
@@ -512,7 +553,9 @@ void Options::expect_required() const {
 
 std::optional<std::string> Options::parse(const std::vector<const char*>& words,
                                           std::size_t columns) {
-  const std::vector<const char*> own = take_command(words);
+  const std::vector<std::string> with_all = with_values(take_command(words));
+  std::vector<const char*> own;
+  for (const std::string& word : with_all) own.push_back(word.c_str());
   bool lacks_value = false;
   try {
     app_->parse(static_cast<int>(own.size()), own.data());

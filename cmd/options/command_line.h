@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -109,6 +110,10 @@ class Options : core::Pinned {
   void value(const std::string& text, const Target& into, const OptionRules& rules = {});
   /// One of a few words, `text|json`; another one is an error that names the near miss.
   void word(const std::string& text, const Target& into, const OptionRules& rules = {});
+  /// Some of a few words, with commas between them; the first of these where none follows.
+  void some_words(const std::string& text,
+                  const std::function<void(const std::string&)>& into,
+                  const OptionRules& rules = {});
   /// `--values{10}` may be given a number, and stands for 10 without one.
   void flag(const std::string& text, const FlagTarget& into, const OptionRules& rules = {});
   /// All words behind `--`, of a verb whose other positionals stand before it.
@@ -156,6 +161,11 @@ class Options : core::Pinned {
   [[nodiscard]] CliVerb tree() const;
   /// Takes the words behind `--` away, where the verb has a place for them.
   [[nodiscard]] std::vector<const char*> take_command(std::vector<const char*> words) const;
+  /// Each option of some words with its words, or the first that it takes, behind `=`: what follows
+  /// may be a positional.
+  [[nodiscard]] std::vector<std::string> with_values(const std::vector<const char*>& words) const;
+  /// Of any verb; null where `word` is none.
+  [[nodiscard]] const Given* option_of_words(std::string_view word) const;
   /// Where to look when nothing better is known.
   [[nodiscard]] std::string see_help() const;
   /// How a program is given. @param more  an option of it

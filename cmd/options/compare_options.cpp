@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/options/compare_options.h"
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -34,6 +35,16 @@ void refuse_without(const std::string& flag,
   throw core::usage_error(flag + " means nothing without " + what, hint);
 }
 
+/// To a list as JSON; the first word that such a flag has stands for what is there, which is true.
+void add_word(const std::string& word, std::string& json) {
+  if (json.empty()) json = "true";
+  if (word == configs::kRecordedNumbers) return;
+  nlohmann::json words = nlohmann::json::parse(json);
+  if (!words.is_array()) words = nlohmann::json::array();
+  words.push_back(word);
+  json = words.dump();
+}
+
 }  // namespace
 
 void PolicyFlags::define(Options& options) {
@@ -50,6 +61,12 @@ void PolicyFlags::define(Options& options) {
         options.flag(
             text, [this, flag](std::int64_t) { given_[flag.key] = "true"; }, rules);
         continue;
+      case Kind::kWords:
+        options.some_words(
+            text,
+            [this, flag](const std::string& given) { add_word(given, given_[flag.key]); },
+            rules);
+        continue;
       case Kind::kWord:
         options.word(text, take, rules);
         continue;
@@ -65,6 +82,13 @@ void PolicyFlags::define(Options& options) {
     }
     options.value(text, take, rules);
   }
+}
+
+void NumbersFlag::define(Options& options) {
+  const auto flags = configs::compare_flags();
+  const auto flag = std::ranges::find(flags, "numbers", &configs::CompareFlag::key);
+  options.some_words(flag->name + " " + flag->value + "  " + flag->help,
+                     [this](const std::string& given) { add_word(given, json_); });
 }
 
 configs::CompareSpec PolicyFlags::spec() const {

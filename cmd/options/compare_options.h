@@ -25,6 +25,17 @@ class PolicyFlags {
   std::map<std::string, std::string> given_;  ///< JSON by key: `max_growth`
 };
 
+/// `--numbers`, for verbs that have a configuration.
+class NumbersFlag {
+ public:
+  void define(Options& options);
+  /// For /compare/numbers, as JSON; empty where it was not given.
+  [[nodiscard]] const std::string& json() const noexcept { return json_; }
+
+ private:
+  std::string json_;
+};
+
 /// How dumps are judged by `spec`, with the noise floors and the dump in float64 that it names,
 /// where it uses them.
 /// @throws core::Error{kUsage} when there are no floors, or they are none; as store::open_dump()

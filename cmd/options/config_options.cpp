@@ -185,6 +185,10 @@ void ConfigOptions::define(Options& options, bool required, bool with_positional
   options.end_heading();
 }
 
+void ConfigOptions::set(const std::string& pointer, const std::string& value) {
+  if (!value.empty()) sets_.push_back(pointer + "=" + value);
+}
+
 std::vector<std::string> ConfigOptions::flags() const {
   std::vector<std::string> words;
   if (seed_) words.insert(words.end(), {"--seed", std::to_string(*seed_)});

@@ -27,6 +27,9 @@ class ConfigOptions {
   ///                         positionals are taken
   void define(Options& options, bool required, bool with_positional = true);
 
+  /// As `--set POINTER=VALUE` does. @param value  JSON; empty: nothing is set
+  void set(const std::string& pointer, const std::string& value);
+
   [[nodiscard]] bool given() const noexcept { return !file_.empty(); }
   /// As the user typed it.
   [[nodiscard]] const std::string& file() const noexcept { return file_; }

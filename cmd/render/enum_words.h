@@ -45,6 +45,9 @@ template <>
 inline constexpr std::string_view kWords<comparators::ExpectedOutcome::What> =
     "excused|agreed|unexpected_pass|beyond_limit|not_judged|expired|elsewhere";
 template <>
+inline constexpr std::string_view kWords<configs::NumberKind> =
+    "losses|parameters|gradients|state|results";
+template <>
 inline constexpr std::string_view kWords<BaselineState> =
     "not_asked|same|refresh|stale|missing|differs|damaged|no_key";
 

@@ -236,6 +236,15 @@ std::optional<std::uint64_t> take_equal_pools(std::array<std::vector<core::Child
   return same;
 }
 
+/// A launcher has no numbers, which is no reason to refuse those of the processes that it started.
+void drop_without_numbers(std::vector<Report>& reports) {
+  const auto has_none = [](const Report& each) {
+    return each.numbers && each.numbers->judged.empty() &&
+           each.status == Status::kNothingCompared && each.also.empty();
+  };
+  if (!std::ranges::all_of(reports, has_none)) std::erase_if(reports, has_none);
+}
+
 /// A launcher trains in another process: then that is the one that went on from the checkpoint.
 /// @param first  of the processes that were started
 Report judge_resumed(Report first,
@@ -297,6 +306,7 @@ Report judge(const std::filesystem::path& baseline,
                          std::back_inserter(reports.front().warnings),
                          [](const auto& warning) { return warning.key == "process-stopped"; });
   }
+  drop_without_numbers(reports);
   put_worst_first(reports);
   Report lead = std::move(reports.front());
   for (auto other = reports.begin() + 1; other != reports.end(); ++other) add_to(*other, lead);

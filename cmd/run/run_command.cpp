@@ -50,6 +50,7 @@ class RunCommand final : public Command {
                   "repro-check run -c config.json --format json | python3 -m json.tool"}}) {}
 
   core::ExitCode run(const GlobalOptions& globals) override {
+    config_.set("/compare/numbers", numbers_.json());
     const configs::Config config = config_.load(out_, repeat_);
     report_.check_output(&config.report);
     const OutputLocks held = hold_alone(output_directories(config));
@@ -125,6 +126,7 @@ class RunCommand final : public Command {
   bool explain_ = flag(&explain_,
                        "--explain  Execute the first divergent operator again by itself, and "
                        "report whether it repeats");
+  NumbersFlag numbers_ = group(&numbers_);
   ReportFlags report_ = group(&report_);
 };
 

@@ -58,6 +58,15 @@ std::string inspect_words(const RunSummary& run) {
   return fmt::format("repro-check inspect {}{}", path_word(run.location), partial);
 }
 
+// What the operators say, where numbers were judged.
+std::string diff_operators(const Report& report) {
+  if (!report.numbers || report.runs.size() != 2) return {};
+  const std::string& baseline = report.runs[0].location;
+  const std::string& candidate = report.runs[1].location;
+  if (baseline.empty() || candidate.empty()) return {};
+  return fmt::format("repro-check diff {} {}", path_word(baseline), path_word(candidate));
+}
+
 // ` --reference DIR` where what `run` refers to is the other run's dump.
 std::string reference_words(const Report& report, const RunSummary& run) {
   const auto& reference = run.manifest.trace.reference;
@@ -236,6 +245,7 @@ std::vector<std::string> next_commands(const Report& report, const RenderOptions
   if (report.status == Status::kReproducible) return {};
   const bool is_judged = report.status == Status::kDiverged;
   std::vector<std::string> commands{
+      is_judged ? diff_operators(report) : "",
       is_judged ? inspect_divergence(report) : look_at_run(report, options),
       look_at_unfinished(report),
       run_again(report, options),

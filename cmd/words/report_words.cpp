@@ -10,6 +10,7 @@
 
 #include "cmd/render/text.h"
 #include "cmd/words/causes.h"
+#include "cmd/words/numbers_words.h"
 #include "comparators/measure/records.h"
 #include "core/tensor/tensor_record.h"
 #include "core/trace/given_seed.h"
@@ -104,7 +105,9 @@ void put_pass(Line& line, const Report& report) {
   const std::string seed = set_seed_text(report);
   // What an expected divergence hides stays in the sum.
   const std::string of = format_count(c.compared + c.not_judged, "operator");
-  if (c.compared == 0 && report.returned.compared > 0) {
+  if (report.numbers) {
+    line.put(fmt::format(" numbers{}: {}", seed, numbers_pass_text(report)));
+  } else if (c.compared == 0 && report.returned.compared > 0) {
     line.put(seed);
     put_returned_pass(line, report.returned);
   } else if (c.within_policy > 0) {
@@ -329,6 +332,21 @@ std::string proven_why(const Report& report) {
   return headline_of(first->cause);
 }
 
+/// The first step and name that differ.
+void put_number(Line& line, const Report& report, const OpDivergence& op) {
+  const std::string* rank = rank_of_several(report);
+  line.put(fmt::format(
+      " at step {}{}: ", shown_record(op).step, rank == nullptr ? "" : " of rank " + *rank));
+  if (op.relation == Relation::kMissing) {
+    line.put(operator_text(shown_record(op)), Role::kOperator)
+        .put(fmt::format(" in the {} only", op.baseline_index ? "baseline" : "candidate"));
+  } else {
+    line.put(op_amount(op));
+    const std::size_t more = op.outputs.size() - std::min<std::size_t>(op.outputs.size(), 1);
+    line.put(more == 0 ? "" : fmt::format(", and {} more of this step", more));
+  }
+}
+
 /// Where the runs part, and by how much.
 void put_parting(Line& line, const Report& report) {
   const auto& first = report.first_divergence;
@@ -336,6 +354,7 @@ void put_parting(Line& line, const Report& report) {
     line.put(" in what the model returns: ").put(returned_amount(*first));
     return put_relation(line, first->relation);
   }
+  if (report.numbers && first) return put_number(line, report, *first);
   switch (report.kind) {
     case DivergenceKind::kInputs:
     case DivergenceKind::kWeights:
@@ -366,6 +385,7 @@ void put_parting(Line& line, const Report& report) {
 }
 
 void put_divergence(Line& line, const Report& report) {
+  if (report.numbers) line.put(" numbers");
   if (report.from_accepted) line.put(" from the baseline");
   const std::string why = proven_why(report);
   if (why.empty()) return put_parting(line, report);
@@ -386,8 +406,11 @@ std::string failed_run_text(const Report& report) {
 }
 
 void put_trouble(Line& line, const Report& report) {
+  const std::string numbers = numbers_trouble(report);
   if (!report.reasons.empty()) {
     line.put(": " + report.reasons.front());
+  } else if (!numbers.empty()) {
+    line.put(" numbers: " + numbers);
   } else if (report.status == Status::kNothingCompared) {
     line.put(": no operator was compared");
   } else {
@@ -799,6 +822,9 @@ std::string code_text(const Report& report) {
 }
 
 std::string mend_of(const Report& report) {
+  if (std::string mend = report.mend.empty() ? numbers_mend(report) : ""; !mend.empty()) {
+    return mend;
+  }
   const bool is_restore = report.mend.empty() && report.kind == DivergenceKind::kRestore;
   const auto* state = is_restore && report.resume ? report.resume->leading() : nullptr;
   return state == nullptr ? report.mend : words_of(*finding_of(*state)).fix;

@@ -861,6 +861,40 @@ struct ReturnedValues {
   [[nodiscard]] bool is_opaque() const noexcept { return tensors + others == 0 && !opaque.empty(); }
 };
 
+/// Operators of two runs, beside numbers that are judged.
+struct ChangedOperators {
+  static constexpr std::size_t kMostKinds = 8;
+
+  std::uint64_t baseline = 0;  ///< all of this run
+  std::uint64_t candidate = 0;
+  std::uint64_t differing = 0;  ///< pairs whose results are not bit-equal
+  std::uint64_t baseline_only = 0;
+  std::uint64_t candidate_only = 0;
+  std::vector<OperatorCount> kinds_baseline;  ///< of those in one run only, the first kMostKinds
+  std::vector<OperatorCount> kinds_candidate;
+  /// The first of them, of the baseline where that has any.
+  std::optional<std::uint64_t> first_index;
+  bool first_in_baseline = true;
+  core::OpRecord first;  ///< head
+
+  [[nodiscard]] std::uint64_t total() const noexcept {
+    return differing + baseline_only + candidate_only;
+  }
+};
+
+/// What CompareSpec::numbers judged, in the place of operators.
+struct NumbersSummary {
+  bool by_name = false;  ///< the kinds were asked for, one by one
+  std::vector<configs::NumberKind> judged;
+  std::vector<configs::NumberKind> not_recorded;  ///< in one of the runs, of those that are wanted
+  std::uint64_t steps = 0;                        ///< with a loss or an optimizer's step
+  std::uint64_t results = 0;                      ///< records of results
+  std::optional<ChangedOperators> operators;      ///< empty where they cannot be paired
+
+  /// Some that were asked for are not there: no pass, whatever is equal.
+  [[nodiscard]] bool lacks_named() const noexcept { return by_name && !not_recorded.empty(); }
+};
+
 /// The first operator of a rank that is not fine.
 struct RankDivergence {
   std::uint32_t rank = 0;
@@ -919,6 +953,8 @@ struct Report {
   std::vector<Difference> differences;
   std::vector<NamedTensorDifference> named_tensors;
   ReturnedValues returned;
+  /// Where numbers were judged: then all other members are about the records that hold them.
+  std::optional<NumbersSummary> numbers;
   RandomDraws draws;
   std::optional<ResumeSummary> resume;  ///< where the candidate resumed from the baseline
   std::vector<StepSeries> steps;        ///< of a training, by kind and ordinal

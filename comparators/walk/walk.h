@@ -21,6 +21,8 @@ struct VerdictInput {
   std::vector<std::string> obstacles;     ///< sentences: why the runs are no pass if they agree
   std::uint64_t values = 0;               ///< elements compared by value
   std::uint64_t matched = 0;
+  bool of_numbers = false;          ///< what is not there is told by Report::numbers
+  bool lacks_numbers = false;       ///< some that were asked for are not recorded
   bool lacks_floor = false;         ///< an output that differs has no noise floor
   bool lacks_fp64 = false;          ///< or nothing usable in float64
   std::string mend;                 ///< where those ask for another than the usual

@@ -173,6 +173,20 @@ void check_strict_rules(const ObjectReader& object, const CompareSpec& compare) 
   }
 }
 
+void read_numbers(const Node& node, CompareSpec& compare) {
+  compare.numbers.reset();
+  if (node.json->is_boolean()) {
+    if (node.json->get<bool>()) compare.numbers.emplace();
+    return;
+  }
+  const Json& list = node.schema->at("anyOf").back();
+  if (!node.json->is_array() || node.json->empty()) {
+    node.say_expected();
+    return;
+  }
+  read(node.as(list), compare.numbers.emplace());
+}
+
 /// What a rules file holds of the section as well.
 void read_rule_members(const ObjectReader& object, CompareSpec& compare) {
   // What a recording may be about to make: it is read by whoever compares.
@@ -225,6 +239,7 @@ void read_compare(const Node& node, CompareSpec& compare) {
   object("strides", compare.strides);
   object("device", compare.device);
   object("alias", compare.alias);
+  if (const auto numbers = object.find("numbers")) read_numbers(*numbers, compare);
   object("align", compare.align);
   object("order", compare.order);
   std::filesystem::path map;
@@ -279,6 +294,7 @@ std::vector<CompareFlag> compare_flags() {
   static const std::map<std::string, Takes> kKinds{{"nothing", Takes::kNothing},
                                                    {"number", Takes::kNumber},
                                                    {"word", Takes::kWord},
+                                                   {"words", Takes::kWords},
                                                    {"file", Takes::kFile},
                                                    {"dump", Takes::kDump}};
   std::vector<CompareFlag> flags;

@@ -270,6 +270,11 @@ class Builder {
   void resume_base() {
     config_.repeat = 0;
     config_.compare.resume = true;
+    if (config_.compare.numbers) {
+      problems_.add("/compare/numbers",
+                    "a resumed run is compared by its operators: leave out this key, or \"resume\" "
+                    "of the program");
+    }
     ProgramSpec& program = *base_.run.program;
     const std::vector<std::string> resume = std::exchange(program.resume, {});
     base_.run.dump.checkpoints = true;

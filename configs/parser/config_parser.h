@@ -57,7 +57,7 @@ std::string read_config_text(const std::filesystem::path& file,
 
 /// A flag that stands for a key of the section `compare`.
 struct CompareFlag {
-  enum class Takes { kNothing, kNumber, kWord, kFile, kDump };
+  enum class Takes { kNothing, kNumber, kWord, kWords, kFile, kDump };
   std::string key;
   std::string name;  ///< the key with dashes: `--max-growth`
   Takes takes = Takes::kNothing;

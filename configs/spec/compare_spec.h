@@ -90,8 +90,25 @@ enum class OperatorOrder {
 };
 constexpr std::string_view words_of(OperatorOrder /*type*/) { return "strict relaxed"; }
 
+/// What a training leaves at every step, and a program at its end.
+enum class NumberKind {
+  kLosses,
+  kParameters,
+  kGradients,
+  kState,    ///< of optimizers
+  kResults,  ///< what a program returned, saved or turned into numbers of Python
+};
+constexpr std::string_view words_of(NumberKind /*type*/) {
+  return "losses parameters gradients state results";
+}
+/// The word for all of them that are recorded.
+inline constexpr std::string_view kRecordedNumbers = "recorded";
+
 struct CompareSpec {
   PolicySpec policy;
+  /// Judges these, whatever operators made them; an empty list takes those that are recorded.
+  /// Without it every operator is judged.
+  std::optional<std::vector<NumberKind>> numbers;
   /// In order: the first that matches a tensor is its policy. Empty = `policy` judges all.
   std::vector<Rule> rules;
   Unmatched unmatched = Unmatched::kError;

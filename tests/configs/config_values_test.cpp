@@ -182,7 +182,8 @@ TEST_CASE("paths: relative ones to the configuration, absolute ones as they are"
 TEST_CASE("compare and dump sections") {
   const Config config = test::parse_with(R"(
       "compare": {"policy": "tolerance", "rtol": 1e-3, "atol": 0, "equal_nan": "never",
-                  "signed_zero": "distinct", "max_growth": 50, "threads": 3},
+                  "signed_zero": "distinct", "max_growth": 50, "threads": 3,
+                  "numbers": ["losses", "state"]},
       "dump": {"level": "stats", "depth": "all", "browse": "always", "verify_inputs": true,
                "include": ["aten::*"], "exclude": ["*dropout*"],
                "memory": "64MiB", "max_bytes": 1000,
@@ -195,6 +196,7 @@ TEST_CASE("compare and dump sections") {
   CHECK(config.compare.policy.signed_zero_distinct == true);
   CHECK(config.compare.max_growth == 50.0);
   CHECK(config.compare.threads == 3U);
+  CHECK(config.compare.numbers == std::vector{NumberKind::kLosses, NumberKind::kState});
   const DumpSpec& dump = config.runs[1].dump;
   CHECK(dump.level == DumpLevel::kStats);
   CHECK(dump.depth == DumpDepth::kAll);

@@ -45,6 +45,7 @@ TEST_CASE("the schema has the names of every value, in order") {
   }
   check_names<AlignMode>(compare["align"]["enum"]);
   check_names<OperatorOrder>(compare["order"]["enum"]);
+  check_names<NumberKind>(compare["numbers"]["anyOf"][1]["items"]["enum"]);
   check_names<EqualNan>(defs["equal_nan"]["enum"]);
   Json generated;
   for (const Json& form : defs["input"]["anyOf"]) {

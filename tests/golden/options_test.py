@@ -52,6 +52,8 @@ class Checks:
         if self.said > 500:  # what every verb takes has been seen
             own = own.split("Everywhere:\n")[0]
         for name, value, several in options_of(own):
+            if name == "--numbers":  # which may be given words
+                continue
             if not value:
                 if name != "--values":  # which may be given a number
                     self.refused([*verb, name + "=x"], f'{name}: expected no value, got "x"')

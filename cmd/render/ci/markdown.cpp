@@ -8,6 +8,7 @@
 #include "cmd/render/render.h"
 #include "cmd/render/text.h"
 #include "cmd/words/causes.h"
+#include "cmd/words/numbers_words.h"
 #include "cmd/words/report_words.h"
 #include "comparators/compare.h"
 
@@ -46,7 +47,7 @@ std::string coverage_line(const Report& report) {
       c.not_judged == 0 ? "" : fmt::format(", {} not judged", format_count(c.not_judged));
   return fmt::format("Compared {} of {}, {}; {} missing, {} skipped{}. Policy {}.\n",
                      format_count(c.compared),
-                     format_count(std::max(c.baseline_ops, c.candidate_ops), "operator"),
+                     format_count(std::max(c.baseline_ops, c.candidate_ops), compared_noun(report)),
                      format_bytes(c.bytes),
                      format_count(c.missing_in_baseline + c.missing_in_candidate),
                      format_count(c.skipped),

@@ -18,6 +18,7 @@
 #include "cmd/render/text.h"
 #include "cmd/words/causes.h"
 #include "cmd/words/finding_words.h"
+#include "cmd/words/numbers_words.h"
 #include "cmd/words/report_words.h"
 #include "comparators/compare.h"
 #include "core/trace/given_seed.h"
@@ -49,7 +50,8 @@ std::string verdict_heading(const Report& report) {
 
 std::string facts(const Report& report) {
   const comparators::Coverage& c = report.coverage;
-  const std::string all = format_count(std::max(c.baseline_ops, c.candidate_ops), "operator");
+  const std::string all =
+      format_count(std::max(c.baseline_ops, c.candidate_ops), compared_noun(report));
   return html_facts(
       {{"compared", format_count(c.compared) + " of " + all},
        {"missing", format_count(c.missing_in_baseline + c.missing_in_candidate)},
@@ -62,7 +64,9 @@ std::string facts(const Report& report) {
 
 /// What takes a sentence to say.
 std::string sentences(const Report& report) {
-  const std::string said = html_facts({{"returned", returned_text(report)},
+  const std::string changed = report.numbers ? changed_text(*report.numbers) : "";
+  const std::string said = html_facts({{"operators", changed},
+                                       {"returned", returned_text(report)},
                                        {"ranks", ranks_text(report)},
                                        {"training", training_text(report)},
                                        {"data", data_text(report)},

@@ -384,6 +384,23 @@ DESCRIBE(comparators::ReturnedValues,
              MEMBER(diverged) MEMBER(skipped) MEMBER(not_judged) MEMBER(missing) MEMBER(tensors)
                  MEMBER(others) MEMBER(opaque) MEMBER(first))
 
+void describe(auto f, Of<decltype(f), comparators::ChangedOperators>& it) {
+  f MEMBER(baseline) MEMBER(candidate).derived("total", [&] { return json_integer(it.total()); });
+  f MEMBER(differing) MEMBER(baseline_only) MEMBER(candidate_only) MEMBER(kinds_baseline)
+      MEMBER(kinds_candidate);
+  const auto first = f.part("first", it.first_index.has_value());
+  if (!first) return;
+  describe_word(first->at("in"), it.first_in_baseline, kSides);
+  (*first) NAMED("op_index", first_index);
+  describe_names(*first, it.first);
+  describe_source(first->at("source"), it.first);
+  if constexpr (f.kReads) it.first.index = *it.first_index;
+}
+
+DESCRIBE(comparators::NumbersSummary,
+         MEMBER(by_name) MEMBER(judged) MEMBER(not_recorded) MEMBER(steps) MEMBER(results)
+             MEMBER(operators))
+
 DESCRIBE(comparators::RuleUse, MEMBER(match) MEMBER(policy) MEMBER(tensors))
 
 DESCRIBE(comparators::Screened, MEMBER(tensors) MEMBER(elements) MEMBER(beyond))
@@ -904,7 +921,8 @@ void describe_report(auto f,
   if (f.has("random", it.draws.operators != 0 || !it.draws.of_host.empty())) {
     f NAMED("random", draws);
   }
-  f SOMETIMES(resume) SOMETIMES(steps) SOMETIMES(data) MEMBER(replay) MEMBER(observer);
+  f SOMETIMES(numbers) SOMETIMES(resume) SOMETIMES(steps) SOMETIMES(data) MEMBER(replay)
+      MEMBER(observer);
   if (gate == nullptr) {
     f.derived("expected", [] { return Json::array(); });
     f.derived("gate", [] { return Json(); });

@@ -22,6 +22,7 @@
 #include "cmd/render/text.h"
 #include "cmd/words/causes.h"
 #include "cmd/words/finding_words.h"
+#include "cmd/words/numbers_words.h"
 #include "cmd/words/report_words.h"
 #include "comparators/report/report.h"
 #include "core/text/text.h"
@@ -245,11 +246,16 @@ void add_why(Page& page, const Report& report, const Detail& detail) {
   }
   const std::string why = joined(once_each(std::move(sentences)), "; ");
   const auto parting = parting_line(report);
+  const bool is_number = report.numbers && report.first_divergence;
+  if (is_number) {
+    page.add("where", op_line(*report.first_divergence));
+    page.prose("fix", fix_of(report));
+  }
   if (!parting) page.prose("why", why);
   // What executing the operator again by itself showed.
   if (report.replay) page.list("replay", report.replay->sentences);
   page.prose("code", code_text(report));
-  page.prose("fix", fix_of(report));
+  if (!is_number) page.prose("fix", fix_of(report));
   if (parting) {
     page.add("op", *parting);
     page.prose("why", why);
@@ -492,6 +498,11 @@ std::string without_content_text(const Report& report) {
 
 std::string compared_text(const Report& report, Json coverage) {
   const Coverage& c = report.coverage;
+  if (report.numbers) {
+    const std::string numbers = numbers_text(*report.numbers);
+    return numbers.empty() ? "nothing"
+                           : numbers + say("; {tensors:tensor}, {bytes:bytes}", coverage);
+  }
   if (report.status == Status::kObserverEffect) {
     return "nothing: what recording changes cannot be judged by recordings of it";
   }
@@ -722,6 +733,7 @@ void add_coverage(Page& page, const Report& report, const Json& model, const Det
   const bool is_one_line = report.status != Status::kReproducible && columns(line) <= kOneLine;
   page.prose("compared", is_one_line ? line : compared);
   if (!is_one_line) page.prose("policy", policy + pair_text(report));
+  if (report.numbers) page.prose("operators", changed_text(*report.numbers));
   page.prose("ranks", escape_name(ranks_text(report)));
   page.prose("scope", part_text(report));
   page.prose("training", training_text(report));

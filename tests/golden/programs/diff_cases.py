@@ -28,11 +28,15 @@ class Run:
         self.output = numbers("y")
         self.options = {"lr[0]": 0.1}
         self.steps = 2
+        self.gradient = np.float32(1)  # by which that of the second step is multiplied
+        self.setup = False  # an operator before the first step
         self.extra = []  # calls with the recording and the step, behind the forward pass
 
     def write(self):
         with Recording(self.name, self.facts, self.fields, "tensor", settings=self.settings) as recording:
             recording.writer.parameter("fc.weight", self.weight)
+            if self.setup:
+                recording.op("aten::zeros", (), [numbers("zeros")], phase="setup", source="train.py:3")
             for step in range(self.steps):
                 self.write_step(recording, step)
 
@@ -56,11 +60,12 @@ class Run:
         for event in self.extra:
             event(recording, step)
         recording.record("loss", {"loss": numbers("loss", step, count=1)}, phase="loss", source="train.py:9", **at)
-        state = {"grad.fc.weight": numbers("gradient", step), "param.fc.weight": numbers("weight", step + 1)}
+        gradient = numbers("gradient", step) * (self.gradient if step == 1 else 1)
+        state = {"grad.fc.weight": gradient.astype("f4"), "param.fc.weight": numbers("weight", step + 1)}
         recording.record("optimizer_step", state, self.options, phase="optimizer", source="train.py:12", **at)
 
 
-def case(change):
+def case(change, *options):
     """A case that changes what the two runs do."""
 
     @functools.wraps(change)
@@ -69,10 +74,15 @@ def case(change):
         change(*runs)
         for run in runs:
             run.write()
-        return [["diff", "baseline", "candidate"]]
+        return [["diff", "baseline", "candidate", *words] for words in options or [()]]
 
     CASES[change.__name__] = made
     return change
+
+
+def numbers_case(*options):
+    """A case in which numbers are judged, by each of these options."""
+    return lambda change: case(change, *options or [("--numbers",)])
 
 
 @case
@@ -165,3 +175,62 @@ def diff_raised(baseline, candidate):
         "exit_code": 1,
         "exception": {"type": "ValueError", "file": "train.py", "line": 10, "text": "0" * 32},
     }
+
+
+def other_implementation(run):
+    """Computes what `aten::linear` does by two other operators."""
+    run.linear = ("aten::matmul", "cpu")
+    run.extra.append(
+        lambda recording, step: recording.op(
+            "aten::add", {"self": numbers("y", step)}, [numbers("y", step)], step=step, source="train.py:8"
+        )
+    )
+
+
+def write_gradient(run, factor):
+    run.gradient = np.float32(factor)
+
+
+@numbers_case(("--numbers",), ("--numbers", "losses,parameters"), ("--numbers", "--quiet"))
+def diff_numbers(baseline, candidate):
+    """Other operators give the same numbers."""
+    other_implementation(candidate)
+
+
+@numbers_case()
+def diff_numbers_apart(baseline, candidate):
+    """Other operators give another gradient in the second step."""
+    other_implementation(candidate)
+    write_gradient(candidate, 1.5)
+
+
+@numbers_case(("--numbers", "--rtol", "1", "--atol", "0"), ("--numbers", "losses"))
+def diff_numbers_within_policy(baseline, candidate):
+    """Other operators give another gradient, which is within the policy, and equal losses."""
+    other_implementation(candidate)
+    write_gradient(candidate, 1.5)
+
+
+@numbers_case()
+def diff_numbers_more_steps(baseline, candidate):
+    """One run makes a step more."""
+    candidate.steps = 3
+
+
+@numbers_case(("--numbers", "losses,results"), ("--numbers=state",))
+def diff_numbers_not_recorded(baseline, candidate):
+    """Numbers were asked for that were not recorded."""
+
+
+@numbers_case()
+def diff_numbers_of_none(baseline, candidate):
+    """Neither a step nor a result was recorded."""
+    baseline.steps = candidate.steps = 0
+    baseline.setup = candidate.setup = True
+
+
+@numbers_case()
+def diff_numbers_raised(baseline, candidate):
+    """An exception ends one run, behind its last step."""
+    diff_raised(baseline, candidate)
+    candidate.steps = 2
