@@ -845,6 +845,13 @@ Baseline summarise(const core::DumpSource& dump,
                    const std::string& gate,
                    const std::string& policy) {
   const core::RunManifest& manifest = dump.manifest();
+  if (manifest.trace.depth == core::kDepthBlocks) {
+    throw core::not_comparable(
+        fmt::format("{}: a baseline holds operators, and this is a recording of blocks",
+                    dump.location()),
+        "record operators (dump.depth \"top\"), or compare dumps of blocks with `repro-check "
+        "diff`");
+  }
   Baseline baseline;
   baseline.gate = gate;
   baseline.model = model_digest(manifest);

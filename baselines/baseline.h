@@ -182,7 +182,8 @@ std::string scalars_of(const core::OpRecord& record);
 /// there are: fold() makes the file. Only digests are read, no contents. Lane after lane, since
 /// which of them was first is a matter of luck, as all order in a pool is.
 /// @param platform  the recording's, see platform_of()
-/// @throws core::Error{kDumpDamaged}
+/// @throws core::Error{kDumpDamaged}; {kNotComparable} for a recording of blocks, of which a line
+///         an operator would hold nothing
 Baseline summarise(const core::DumpSource& dump,
                    const Platform& platform,
                    const std::string& gate,

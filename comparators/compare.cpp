@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "comparators/align/pairing.h"
+#include "comparators/blocks/blocks.h"
 #include "comparators/cause/differences.h"
 #include "comparators/cause/host_generators.h"
 #include "comparators/cause/observations.h"
@@ -46,6 +47,10 @@ const core::DumpSource* unreadable(const core::DumpSource& baseline,
   for (const core::DumpSource* source : {&baseline, &candidate}) {
     const auto damage = damage_in([&] {
       for (std::uint64_t i = 0; i < source->op_count(); ++i) static_cast<void>(source->op(i));
+      for (std::uint64_t i = 0; i < source->block_count(); ++i) static_cast<void>(source->block(i));
+      for (std::uint64_t i = 0; i < source->parameter_count(); ++i) {
+        static_cast<void>(source->parameter(i));
+      }
     });
     if (damage) return source;
   }
@@ -85,7 +90,6 @@ std::optional<PairingOptions> pairing_options_of(const core::RunManifest& baseli
   // At `top` there may be nested calls as well: of classes of tensors.
   options.baseline.top_only = options.candidate.top_only =
       (here == "all" && there == "top") || (here == "top" && there == "all");
-  if (here == core::kDepthBlocks) return std::nullopt;
   if (here == there || options.baseline.top_only) return options;
   return std::nullopt;
 }
@@ -230,6 +234,9 @@ std::string mend_for(const VerdictInput& input, const Report& report) {
       return "record again and check the disk; this is not a divergence";
     case Status::kNotComparable:
       if (input.lacks_numbers && input.incomparable.empty() && input.obstacles.empty()) return {};
+      if (report.blocks && report.blocks->unread != 0) {
+        return "choose blocks whose tensors can be read: --blocks 'PATH.*', or record operators";
+      }
       if (!input.first_unruled.empty()) {
         return "add a rule that matches it, or set \"unmatched\" to \"policy\" or \"ignore\"";
       }
@@ -345,6 +352,16 @@ void excuse_running_numbers(std::uint32_t steps, Report& report) {
   report.mend = "save and restore that number, where it matters";
 }
 
+std::string unread_text(const BlockComparison& blocks) {
+  const std::string types = blocks.unopened.empty() ? std::string()
+                                                    : fmt::format("; types that are not read: {}",
+                                                                  fmt::join(blocks.unopened, ", "));
+  return fmt::format("nothing could be read at the border of block {} ({}){}",
+                     blocks.first_unread,
+                     counted(blocks.unread, "call"),
+                     types);
+}
+
 /// Sets status, also, kind, reasons and mend. The most severe of several statuses wins: damaged
 /// over diverged over not comparable over nothing compared; missing operators are a divergence only
 /// if something matched.
@@ -355,23 +372,28 @@ void decide(const VerdictInput& input, Report& report) {
   const bool operators_differ = coverage.diverged + coverage.mismatched != 0 ||
                                 (unmatched != 0 && input.matched != 0) || report.growth.exceeded;
   const bool restored = report.resume == std::nullopt || report.resume->leading() == nullptr;
-  const bool diverged = operators_differ || !restored || returned.diverged + returned.missing != 0;
+  const BlockComparison blocks = report.blocks.value_or(BlockComparison{});
+  const bool diverged =
+      operators_differ || !restored || returned.diverged + returned.missing != 0 || blocks.parts();
   std::vector<Status> statuses;
   if (!input.damage.empty()) statuses.push_back(Status::kDamaged);
   if (diverged) statuses.push_back(Status::kDiverged);
   const bool incomparable = !input.incomparable.empty() || !input.obstacles.empty() ||
-                            input.lacks_numbers || coverage.not_judged + returned.not_judged != 0 ||
+                            input.lacks_numbers ||
+                            coverage.not_judged + returned.not_judged + blocks.unread != 0 ||
                             !input.first_unruled.empty();
   if (incomparable) statuses.push_back(Status::kNotComparable);
   // What comes back is something, unless it comes from operators that only one side has.
   const bool has_returned = returned.compared != 0 && !returned.is_opaque() && unmatched == 0;
-  const bool nothing =
-      input.values == 0 && input.incomparable.empty() && !has_returned && !input.lacks_numbers;
+  const bool nothing = input.values == 0 && input.incomparable.empty() && !has_returned &&
+                       !input.lacks_numbers &&
+                       blocks.compared + blocks.unread + blocks.parameters == 0;
   if (nothing) statuses.push_back(Status::kNothingCompared);
   if (statuses.empty()) statuses.push_back(Status::kReproducible);
   report.status = statuses.front();
   report.also.assign(statuses.begin() + 1, statuses.end());
   settle_first(operators_differ, report);
+  lead_with_block(report);
   for (const std::string& sentence : input.damage) report.reasons.push_back(sentence);
   append(input.incomparable, report.reasons);
   append(input.obstacles, report.reasons);
@@ -379,6 +401,7 @@ void decide(const VerdictInput& input, Report& report) {
   if (report.lacks_rule) {
     report.reasons.push_back(fmt::format("no rule for {}", input.first_unruled));
   }
+  if (blocks.unread != 0) report.reasons.push_back(unread_text(blocks));
   if (coverage.not_judged != 0) {
     report.reasons.push_back(fmt::format("{} could not be judged; first {}",
                                          counted(coverage.not_judged, "operator"),
@@ -461,10 +484,45 @@ class Comparison {
     pairing_options_ =
         pairing_options_of(baseline_.manifest(), candidate_.manifest(), options_.spec);
     if (numbers_ != nullptr) return true;  // which are recorded at every depth
-    if (pairing_options_) return !options_.spec.resume || meets();
-    return refuse(fmt::format("recorded at other depths: baseline \"{}\", candidate \"{}\"",
-                              baseline_.manifest().trace.depth,
-                              candidate_.manifest().trace.depth));
+    if (pairing_options_) return blocks_comparable() && (!options_.spec.resume || meets());
+    const std::string& here = baseline_.manifest().trace.depth;
+    const std::string& there = candidate_.manifest().trace.depth;
+    const bool one_of_blocks = here == core::kDepthBlocks || there == core::kDepthBlocks;
+    return refuse(
+        fmt::format("recorded at other depths: baseline \"{}\", candidate \"{}\"", here, there),
+        one_of_blocks ? fmt::format("record the {} again with --depth {}",
+                                    here == core::kDepthBlocks ? "candidate" : "baseline",
+                                    core::kDepthBlocks)
+                      : std::string());
+  }
+
+  /// Borders are compared by their digests alone, and of the same steps.
+  bool blocks_comparable() {
+    if (baseline_.manifest().trace.depth != core::kDepthBlocks) return true;
+    if (options_.spec.resume) {
+      return refuse("a recording of blocks says nothing of what a checkpoint restores",
+                    "record both runs with --depth top");
+    }
+    if (report_.policy_kind != configs::PolicyKind::kBitwise) {
+      return refuse("borders of blocks are digests, which the policy bitwise alone can judge",
+                    "compare with --policy bitwise, or record both runs with --depth top");
+    }
+    const auto every = [](const core::DumpSource& dump) {
+      return dump.manifest().trace.blocks.value_or(core::BlockSummary{}).every;
+    };
+    if (every(baseline_) != every(candidate_)) {
+      return refuse(fmt::format("the borders of each {}th and each {}th step were recorded",
+                                every(baseline_),
+                                every(candidate_)),
+                    "record both with the same --every");
+    }
+    BlockComparison found;
+    if (const auto damage = damage_in([&] { found = compare_blocks(baseline_, candidate_); })) {
+      judge_.note_damage(unreadable(baseline_, candidate_), *damage);
+      return false;
+    }
+    report_.blocks = std::move(found);
+    return true;
   }
 
   /// What collectives gave stands elsewhere where nobody waited for them, and what workers did has
@@ -931,6 +989,24 @@ class SeenSource final : public core::DumpSource {
   SeenSource(const core::DumpSource& dump, std::uint64_t count, See see)
       : dump_(dump), count_(count), see_(std::move(see)) {}
 
+  /// Sees no more of its blocks and parameters than that.
+  void cut(std::uint64_t blocks, std::uint64_t parameters) {
+    blocks_ = blocks;
+    parameters_ = parameters;
+  }
+  [[nodiscard]] std::uint64_t block_count() const override {
+    return std::min(dump_.block_count(), blocks_);
+  }
+  [[nodiscard]] core::BlockRow block(std::uint64_t position) const override {
+    return dump_.block(position);
+  }
+  [[nodiscard]] std::uint64_t parameter_count() const override {
+    return std::min(dump_.parameter_count(), parameters_);
+  }
+  [[nodiscard]] core::ParameterRow parameter(std::uint64_t position) const override {
+    return dump_.parameter(position);
+  }
+
   [[nodiscard]] const std::string& location() const override { return dump_.location(); }
   [[nodiscard]] const core::RunManifest& manifest() const override { return dump_.manifest(); }
   [[nodiscard]] std::uint64_t op_count() const override { return count_; }
@@ -962,6 +1038,8 @@ class SeenSource final : public core::DumpSource {
   const core::DumpSource& dump_;
   std::uint64_t count_;
   See see_;
+  std::uint64_t blocks_ = std::numeric_limits<std::uint64_t>::max();
+  std::uint64_t parameters_ = std::numeric_limits<std::uint64_t>::max();
 };
 
 SeenSource with_whole_parameters(const core::DumpSource& dump) {
@@ -1047,6 +1125,8 @@ bool is_partial(const core::DumpSource& dump) { return dump.manifest().trace.par
 /// What a partial dump and its counterpart have in common.
 struct Scope {
   std::uint64_t end = std::numeric_limits<std::uint64_t>::max();  ///< no op from here on
+  std::uint64_t blocks = end;
+  std::uint64_t parameters = end;
   std::set<std::uint64_t> unfinished;
 };
 
@@ -1068,6 +1148,8 @@ Scope common_scope(const core::DumpSource& baseline, const core::DumpSource& can
   for (const core::DumpSource* dump : {&baseline, &candidate}) {
     if (!is_partial(*dump)) continue;
     scope.end = std::min(scope.end, dump->op_count());
+    scope.blocks = std::min(scope.blocks, dump->block_count());
+    scope.parameters = std::min(scope.parameters, dump->parameter_count());
     const std::vector<std::uint64_t>& unfinished = dump->manifest().trace.partial->unfinished;
     scope.unfinished.insert(unfinished.begin(), unfinished.end());
   }
@@ -1075,7 +1157,12 @@ Scope common_scope(const core::DumpSource& baseline, const core::DumpSource& can
 }
 
 /// `reproducible up to op 41: 42 of 42 operators bit-identical; nothing beyond was compared`.
-std::string how_far(const Coverage& coverage) {
+std::string how_far(const Report& report) {
+  if (report.blocks) {
+    return fmt::format("reproducible at the first {} of blocks; nothing beyond was compared",
+                       counted(report.blocks->compared, "call"));
+  }
+  const Coverage& coverage = report.coverage;
   const std::uint64_t end = std::max(coverage.baseline_ops, coverage.candidate_ops);
   return fmt::format("reproducible up to op {}: {} of {} operators {}; nothing beyond was compared",
                      end - 1,
@@ -1105,14 +1192,17 @@ Report compare_common_prefix(const core::DumpSource& baseline,
   Scope scope = common_scope(baseline, candidate);
   // Other operators may make them: how far both have come is not told by op indices.
   if (options.spec.numbers) scope.end = std::numeric_limits<std::uint64_t>::max();
-  Report report = compare_all(prefix_of(baseline, scope), prefix_of(candidate, scope), options);
+  SeenSource here = prefix_of(baseline, scope);
+  SeenSource there = prefix_of(candidate, scope);
+  for (SeenSource* source : {&here, &there}) source->cut(scope.blocks, scope.parameters);
+  Report report = compare_all(here, there, options);
   mark(report.runs[0], baseline, report.warnings);
   mark(report.runs[1], candidate, report.warnings);
   const bool is_cut = is_cut_short(baseline) || is_cut_short(candidate);
   if (is_cut && report.status == Status::kReproducible) {
     report.status = Status::kPartial;
     if (!report.numbers) {
-      report.reasons.insert(report.reasons.begin(), how_far(report.coverage));
+      report.reasons.insert(report.reasons.begin(), how_far(report));
     }
     report.mend = "record the run again to its end: this is no pass";
   }

@@ -51,6 +51,10 @@ constexpr std::array kSummary{
              "dropout {dropout}"},
     ViewLine{"trace",
              "{calls:operator}, {trace/tensors:tensor}; level {trace/level}, depth {trace/depth}"},
+    ViewLine{"blocks",
+             "{rows:call} of blocks, {parameters:parameter} read behind steps[; not called: "
+             "{not_seen}]",
+             "trace/blocks"},
     ViewLine{"compiled",
              "{:operator} inside compiled regions, not recorded because a compiler fused them",
              "fused"},

@@ -39,6 +39,11 @@ template <>
 inline constexpr std::string_view kWords<comparators::StepSeries::Kind> =
     "loss|gradient_norm|learning_rate|drift";
 template <>
+inline constexpr std::string_view kWords<comparators::BlockDivergence::Kind> = "missing|output";
+template <>
+inline constexpr std::string_view kWords<comparators::BlockDivergence::Input> =
+    "unknown|equal|differs";
+template <>
 inline constexpr std::string_view kWords<comparators::ObserverFinding::Outcome> =
     "unchanged|changed|not_judged|unrepeated";
 template <>

@@ -100,6 +100,22 @@ std::string set_seed_text(const Report& report) {
       " with seed{} {} set by repro-check", seeds.size() == 1 ? "" : "s", fmt::join(seeds, ", "));
 }
 
+/// ` at the borders of 18 blocks, 400 steps: outputs, losses, parameters`: all that such a pass
+/// speaks of.
+std::string borders_pass_text(const Report& report) {
+  const comparators::BlockComparison& blocks = *report.blocks;
+  const std::string what = joined({blocks.compared > 0 ? "outputs" : "",
+                                   blocks.losses > 0 ? "losses" : "",
+                                   blocks.parameters > 0 ? "parameters" : "",
+                                   report.returned.compared > 0 ? "results" : ""},
+                                  ", ");
+  if (blocks.compared == 0) return " but for blocks, none of which was called: " + what;
+  return fmt::format(" at the borders of {}, {}: {}",
+                     format_count(blocks.blocks, "block"),
+                     format_count(blocks.steps, "step"),
+                     what);
+}
+
 void put_pass(Line& line, const Report& report) {
   const auto& c = report.coverage;
   const std::string seed = set_seed_text(report);
@@ -107,6 +123,8 @@ void put_pass(Line& line, const Report& report) {
   const std::string of = format_count(c.compared + c.not_judged, "operator");
   if (report.numbers) {
     line.put(fmt::format(" numbers{}: {}", seed, numbers_pass_text(report)));
+  } else if (report.blocks) {
+    line.put(seed + borders_pass_text(report));
   } else if (c.compared == 0 && report.returned.compared > 0) {
     line.put(seed);
     put_returned_pass(line, report.returned);
@@ -326,7 +344,8 @@ std::string proven_why(const Report& report) {
       report.kind != DivergenceKind::kGrowth && report.kind != DivergenceKind::kUnrepeated &&
       report.kind != DivergenceKind::kRestore && report.kind != DivergenceKind::kExpectation;
   if (report.status != Status::kDiverged || !first || !is_of_program || !is_of_operator ||
-      first->relation == Relation::kPropagated || !is_proven(first->cause)) {
+      core::is_of_blocks(shown_record(*first)) || first->relation == Relation::kPropagated ||
+      !is_proven(first->cause)) {
     return {};
   }
   return headline_of(first->cause);
@@ -347,6 +366,28 @@ void put_number(Line& line, const Report& report, const OpDivergence& op) {
   }
 }
 
+/// The call of a block, or the parameter, that differs first.
+void put_border(Line& line, const OpDivergence& op) {
+  const core::OpRecord& record = shown_record(op);
+  line.put(fmt::format(" at step {}, {}, ", record.step, core::name_of(record.phase)));
+  if (record.op->name == core::kParametersRecord) {
+    const std::string_view slot = op.outputs.front().baseline.slot;
+    line.put("parameter ")
+        .put(std::string(slot.substr(core::kParameterPrefix.size())), Role::kPlace);
+    line.put(": it differs behind the optimizer's step");
+    return;
+  }
+  line.put(op_line(op));
+  if (op.occurrence > 0) line.put(fmt::format(", call {}", op.occurrence));
+  if (op.relation == Relation::kMissing) {
+    line.put(op.baseline_index ? ": missing in candidate" : ": missing in baseline",
+             Role::kMissing);
+    return;
+  }
+  line.put(": its output differs");
+  put_relation(line, op.relation);
+}
+
 /// Where the runs part, and by how much.
 void put_parting(Line& line, const Report& report) {
   const auto& first = report.first_divergence;
@@ -355,6 +396,7 @@ void put_parting(Line& line, const Report& report) {
     return put_relation(line, first->relation);
   }
   if (report.numbers && first) return put_number(line, report, *first);
+  if (first && core::is_of_blocks(shown_record(*first))) return put_border(line, *first);
   switch (report.kind) {
     case DivergenceKind::kInputs:
     case DivergenceKind::kWeights:
@@ -478,6 +520,10 @@ Line op_line(const OpDivergence& op) {
 }
 
 Line op_line(std::uint64_t index, const core::OpRecord& record) {
+  if (core::is_of_blocks(record)) {
+    const std::string path(module_of(record));
+    return Line("block ").put(path.empty() ? "(the whole model)" : path, Role::kPlace);
+  }
   Line line(fmt::format("op {} ", index));
   line.put(operator_text(record), Role::kOperator);
   const std::string place = core::place_of(record.site.get());
@@ -585,6 +631,35 @@ std::string op_amount(const OpDivergence& op) {
   if (const auto* output = leading_output(op)) return amount_text(*output);
   const std::vector<std::string> notes = notes_of(op);
   return notes.empty() ? "results differ" : notes.front();
+}
+
+std::string blocks_text(const Report& report) {
+  if (!report.blocks) return {};
+  const comparators::BlockComparison& blocks = *report.blocks;
+  std::string text = fmt::format("{} of {} in {}{}, {} differ, {} missing",
+                                 format_count(blocks.compared + blocks.unread, "call"),
+                                 format_count(blocks.blocks, "block"),
+                                 format_count(blocks.steps, "step"),
+                                 blocks.every > 1 ? fmt::format(", 1 of {}", blocks.every) : "",
+                                 format_count(blocks.differing),
+                                 format_count(blocks.missing));
+  if (blocks.unread > 0) text += fmt::format(", {} not read", format_count(blocks.unread));
+  text += fmt::format("; {}, {} differ",
+                      format_count(blocks.parameters, "parameter"),
+                      format_count(blocks.parameters_differing));
+  if (blocks.parameters_unread > 0) {
+    text += fmt::format(", {} not read", format_count(blocks.parameters_unread));
+  }
+  if (const std::uint64_t records = report.coverage.compared; records > 0) {
+    text += fmt::format("; {} of batches, losses and steps", format_count(records, "record"));
+  }
+  if (!blocks.unopened.empty()) {
+    text += fmt::format("; types that are not read: {}", fmt::join(blocks.unopened, ", "));
+  }
+  if (!blocks.not_seen.empty()) {
+    text += fmt::format("; not called: {}", fmt::join(blocks.not_seen, ", "));
+  }
+  return text + "; no operator was compared";
 }
 
 std::string_view verified_text(bool whole) noexcept {

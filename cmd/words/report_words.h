@@ -80,6 +80,8 @@ std::string checkpoint_text(const comparators::ResumeSummary& resume);
 std::string dumps_text(const Report& report);
 /// How what the calls returned compares, in a sentence; empty where there is nothing to say of it.
 std::string returned_text(const Report& report);
+/// What was compared at the borders of blocks; empty where operators were.
+std::string blocks_text(const Report& report);
 /// What became of a training: its last loss, and since when losses and parameters are apart; empty
 /// where none was recorded.
 std::string training_text(const Report& report);

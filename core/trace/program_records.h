@@ -24,6 +24,9 @@
 namespace repro_check::core {
 
 inline constexpr std::string_view kNamedPrefix = "repro_check::";
+/// In reports alone: a call of a block, and parameters that were read behind a step.
+inline constexpr std::string_view kBlockRecord = "repro_check::block";
+inline constexpr std::string_view kParametersRecord = "repro_check::parameters";
 
 /// An axis of a mesh along which a tensor is in parts.
 struct NamedPart {
@@ -49,6 +52,10 @@ std::string with_root(std::string text, const RootNames& names);
 
 inline bool is_named_values(const OpHead& record) {
   return record.op && record.op->name.starts_with(kNamedPrefix);
+}
+
+inline bool is_of_blocks(const OpHead& record) {
+  return record.op && (record.op->name == kBlockRecord || record.op->name == kParametersRecord);
 }
 
 inline bool is_of_checkpoint(const OperatorInfo& op) {

@@ -352,7 +352,43 @@ class FixtureParser {
     return shared;
   }
 
+  static std::optional<core::Digest> border_of(const ordered_json& json) {
+    if (json.is_null()) return std::nullopt;
+    return core::digest_bytes(json.get<std::string>());
+  }
+
+  void add_blocks() {
+    core::TraceSummary& trace = fixture_.manifest.trace;
+    if (trace.depth != core::kDepthBlocks) return;
+    for (const ordered_json& json : root_.value("blocks", ordered_json::array())) {
+      core::BlockRow& row = fixture_.blocks.emplace_back();
+      row.step = json.value("step", 0U);
+      row.path = json.at("path").get<std::string>();
+      row.call = json.value("call", 0U);
+      row.phase = core::parse_name<core::Phase>(json.value("phase", "forward")).value();
+      row.training = true;
+      row.in = border_of(json.value("in", ordered_json()));
+      row.out = border_of(json.value("out", ordered_json()));
+      row.unopened = json.value("unopened", 0U);
+    }
+    for (const ordered_json& json : root_.value("parameters", ordered_json::array())) {
+      fixture_.parameters.push_back({json.value("step", 0U),
+                                     json.at("name").get<std::string>(),
+                                     border_of(json.value("value", ordered_json()))});
+    }
+    core::BlockSummary& blocks = trace.blocks.emplace();
+    blocks.rows = fixture_.blocks.size();
+    blocks.parameters = fixture_.parameters.size();
+    blocks.every = root_.value("every", std::uint64_t{1});
+    blocks.not_seen = root_.value("not_seen", std::vector<std::string>{});
+    const ordered_json unopened = root_.value("unopened", ordered_json::object());
+    for (const auto& [type, count] : unopened.items()) {
+      blocks.unopened.push_back({type, count.get<std::uint64_t>()});
+    }
+  }
+
   void summarise() {
+    add_blocks();
     core::TraceSummary& trace = fixture_.manifest.trace;
     trace.operators = fixture_.ops.size();
     trace.contents = fixture_.contents.size();

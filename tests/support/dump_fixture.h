@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/tensor/tensor_record.h"
+#include "core/trace/block_row.h"
 #include "core/trace/op_record.h"
 #include "core/trace/run_manifest.h"
 
@@ -17,6 +18,8 @@ struct DumpFixture {
   core::RunManifest manifest;
   std::vector<core::OpRecord> ops;
   std::map<core::ContentKey, std::vector<std::byte>> contents;
+  std::vector<core::BlockRow> blocks;
+  std::vector<core::ParameterRow> parameters;
 };
 
 /// Reads a recording described as JSON. One object:
@@ -40,6 +43,11 @@ struct DumpFixture {
 ///             lane, phase, stored, view, strides {slot: [...]}, wall_ns}]; what a call returned is
 ///             {returned {path: tensor | value}, step, rank}, and what a program names itself the
 ///             same with its operator
+///   blocks    [{step, path, call, phase, in, out, unopened}] of depth blocks; `in` and `out` are
+///   any
+///             texts, which are hashed, or null
+///   parameters  [{step, name, value}], value as `in`
+///   every, unopened {type: count}, not_seen  of the blocks, as the manifest has them
 /// Each tensor name is a storage of its own unless it says otherwise. Storage numbers, producers
 /// and names are derived as a recorder would; an output that equals an input of the same storage
 /// counts as an untouched alias.

@@ -33,6 +33,8 @@ void make_dump(const char* description,
     writer.enter(op);
     writer.append(op);
   }
+  for (const auto& block : fixture.blocks) writer.block(block);
+  for (const auto& parameter : fixture.parameters) writer.parameter(parameter);
   writer.finish(fixture.manifest);
 }
 

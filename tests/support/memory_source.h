@@ -26,6 +26,16 @@ class MemorySource final : public core::DumpSource {
   [[nodiscard]] core::OpRecord op(std::uint64_t index) const override;
   [[nodiscard]] bool has_content(const core::ContentKey& key) const override;
   void read_content(const core::ContentKey& key, std::vector<std::byte>& into) const override;
+  [[nodiscard]] std::uint64_t block_count() const override { return fixture_.blocks.size(); }
+  [[nodiscard]] core::BlockRow block(std::uint64_t position) const override {
+    return fixture_.blocks.at(position);
+  }
+  [[nodiscard]] std::uint64_t parameter_count() const override {
+    return fixture_.parameters.size();
+  }
+  [[nodiscard]] core::ParameterRow parameter(std::uint64_t position) const override {
+    return fixture_.parameters.at(position);
+  }
   [[nodiscard]] std::uint64_t content_count() const override { return fixture_.contents.size(); }
   [[nodiscard]] std::optional<core::ContentKey> content(std::uint64_t position) const override;
 

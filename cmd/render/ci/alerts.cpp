@@ -12,6 +12,7 @@
 #include "cmd/words/causes.h"
 #include "cmd/words/report_words.h"
 #include "comparators/compare.h"
+#include "core/trace/program_records.h"
 
 namespace repro_check::cmd {
 namespace {
@@ -109,6 +110,16 @@ constexpr std::array kRules{
          "Recording changed what a run returns",
          "The model returned other values with recording than without.",
          "Look for an operator that reads memory that was never written, or for a race."},
+    Rule{
+        RuleId::kBorder,
+        "RC1012",
+        "DivergenceAtBorder",
+        "border",
+        "A block is not reproducible",
+        "What came out of a block, or a parameter behind a step, differs. No operator was "
+        "recorded.",
+        "Record this step and block with operators in both runs and compare these: the text report "
+        "has the commands."},
     Rule{RuleId::kExpected,
          "RC2001",
          "ExpectedDivergence",
@@ -200,6 +211,7 @@ std::string_view differing_source(const OpDivergence& op) noexcept {
 /// The rule that an operator which is not fine falls under.
 RuleId rule_of(const OpDivergence& op) noexcept {
   if (op.relation == Relation::kMissing) return RuleId::kMissing;
+  if (core::is_of_blocks(shown_record(op))) return RuleId::kBorder;
   if (!differing_source(op).empty()) return RuleId::kInherited;
   if (op.relation == Relation::kMismatch) return RuleId::kMismatch;
   if (op.kind == DivergenceKind::kUninitialised) return RuleId::kUninitialised;

@@ -27,6 +27,7 @@ enum class RuleId {
   kGrowth,
   kUnrepeated,
   kObserver,
+  kBorder,
   kExpected,
   kUnexpectedPass,
   kExpired,

@@ -88,6 +88,7 @@ class Suite {
     };
     add("verdict", verdict_line(report_).raw());
     add("policy", report_.policy);
+    if (report_.blocks) add("blocks", blocks_text(report_));
     add("compared", fmt::to_string(c.compared));
     add("equal", fmt::to_string(c.equal));
     add("within_policy", fmt::to_string(c.within_policy));

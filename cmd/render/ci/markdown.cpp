@@ -42,6 +42,7 @@ std::string verdict_block(const Report& report) {
 }
 
 std::string coverage_line(const Report& report) {
+  if (report.blocks) return fmt::format("Compared {}.\n", blocks_text(report));
   const auto& c = report.coverage;
   const std::string not_judged =
       c.not_judged == 0 ? "" : fmt::format(", {} not judged", format_count(c.not_judged));

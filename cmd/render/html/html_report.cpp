@@ -53,7 +53,7 @@ std::string facts(const Report& report) {
   const std::string all =
       format_count(std::max(c.baseline_ops, c.candidate_ops), compared_noun(report));
   return html_facts(
-      {{"compared", format_count(c.compared) + " of " + all},
+      {{"compared", report.blocks ? blocks_text(report) : format_count(c.compared) + " of " + all},
        {"missing", format_count(c.missing_in_baseline + c.missing_in_candidate)},
        {"skipped", format_count(c.skipped)},
        {"not judged", c.not_judged > 0 ? format_count(c.not_judged) : ""},

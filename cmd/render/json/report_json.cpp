@@ -421,6 +421,25 @@ void describe(auto f, Of<decltype(f), comparators::NamedTensorDifference>& it) {
   }
 }
 
+void describe(auto f, Of<decltype(f), core::BlockRow>& it) {
+  f MEMBER(step) MEMBER(path) MEMBER(call);
+  f.at("phase").word(it.phase, core::kLastPhase, core::name_of<core::Phase>);
+  f MEMBER(training) MEMBER(in) MEMBER(out) MEMBER(unopened);
+}
+
+DESCRIBE(comparators::BlockDivergence,
+         MEMBER(kind) MEMBER(input) MEMBER(of_baseline) MEMBER(position) MEMBER(counterpart)
+             MEMBER(border) MEMBER(other_in) MEMBER(other_out) MEMBER(agreed))
+
+DESCRIBE(comparators::ParameterDivergence,
+         MEMBER(step) MEMBER(name) MEMBER(baseline) MEMBER(candidate) MEMBER(read_equal))
+
+DESCRIBE(comparators::BlockComparison,
+         MEMBER(blocks) MEMBER(steps) MEMBER(every) MEMBER(compared) MEMBER(differing)
+             MEMBER(missing) MEMBER(unread) TEXT(first_unread) MEMBER(parameters) MEMBER(losses)
+                 MEMBER(parameters_differing) MEMBER(parameters_unread) MEMBER(unopened)
+                     MEMBER(not_seen) MEMBER(first) MEMBER(first_parameter))
+
 DESCRIBE(comparators::RandomDraws,
          MEMBER(operators) MEMBER(devices) MEMBER(seeds) MEMBER(parting) SOMETIMES(of_host))
 
@@ -921,8 +940,8 @@ void describe_report(auto f,
   if (f.has("random", it.draws.operators != 0 || !it.draws.of_host.empty())) {
     f NAMED("random", draws);
   }
-  f SOMETIMES(numbers) SOMETIMES(resume) SOMETIMES(steps) SOMETIMES(data) MEMBER(replay)
-      MEMBER(observer);
+  f SOMETIMES(numbers) SOMETIMES(blocks) SOMETIMES(resume) SOMETIMES(steps) SOMETIMES(data)
+      MEMBER(replay) MEMBER(observer);
   if (gate == nullptr) {
     f.derived("expected", [] { return Json::array(); });
     f.derived("gate", [] { return Json(); });

@@ -27,6 +27,7 @@
 #include "comparators/report/report.h"
 #include "core/text/text.h"
 #include "core/trace/given_seed.h"
+#include "core/trace/program_records.h"
 #include "core/trace/run_manifest.h"
 
 namespace repro_check::cmd {
@@ -273,7 +274,8 @@ void add_evidence(Page& page, const Report& report, const Detail& detail) {
     add_missing(page, report);
   }
   const auto& first = report.first_divergence;
-  const bool is_shown = first && (!is_from_named(report) || detail.everything);
+  const bool is_shown = first && (!is_from_named(report) || detail.everything) &&
+                        !core::is_of_blocks(shown_record(*first));
   if (!is_shown || report.kind == DivergenceKind::kMissing) return;
   page.list("differs in", notes_of(*first), detail.items);
   for (const auto& input : first->inputs) {
@@ -360,7 +362,7 @@ std::string summary_text(const Report& report, std::uint64_t further) {
   const auto& first = report.first_divergence;
   const std::uint64_t length = report.coverage.baseline_ops;
   const bool is_counted = first && !report.resume && first->baseline_index &&
-                          *first->baseline_index < length &&
+                          !core::is_of_blocks(first->baseline) && *first->baseline_index < length &&
                           report.coverage.missing_in_baseline == 0;
   const std::uint64_t behind = is_counted ? length - *first->baseline_index - 1 : 0;
   const std::string text = format_count(further);
@@ -725,8 +727,10 @@ std::string part_text(const Report& report) {
 void add_coverage(Page& page, const Report& report, const Json& model, const Detail& detail) {
   // What stands beside the policy in one paragraph.
   constexpr std::size_t kOneLine = 67;
-  const std::string compared = compared_text(report, model.at("coverage")) + parting_text(report) +
-                               fused_text(report.coverage);
+  const std::string compared = report.blocks
+                                   ? escape_name(blocks_text(report))
+                                   : compared_text(report, model.at("coverage")) +
+                                         parting_text(report) + fused_text(report.coverage);
   const bool has_policy = !is_nothing(report) && report.status != Status::kObserverEffect;
   const std::string policy = has_policy ? escape_name(report.policy) : "";
   const std::string line = policy.empty() ? compared : compared + "; policy " + policy;
@@ -1072,15 +1076,36 @@ std::string body_of(const Report& report, const RenderOptions& options, std::siz
 
 }  // namespace
 
+namespace {
+
+/// Of the first row of a page: rows begin with a label behind two spaces.
+std::size_t end_of_row(const std::string& body) {
+  for (std::size_t at = body.find('\n'); at != std::string::npos; at = body.find('\n', at + 1)) {
+    if (at + 3 < body.size() && body.substr(at + 1, 2) == "  " && body[at + 3] != ' ')
+      return at + 1;
+  }
+  return body.size();
+}
+
+bool leads_with_border(const Report& report) {
+  return report.status == Status::kDiverged && report.first_divergence &&
+         core::is_of_blocks(shown_record(*report.first_divergence));
+}
+
+}  // namespace
+
 std::string render_text(const Report& report, const RenderOptions& options) {
   std::string out = verdict_line(report).str(options.color, options.link_host) + "\n";
   if (options.verbosity < 0) return out;
   const std::vector<std::string> commands = next_commands(report, options);
-  out += body_of(report, options, 1 + commands.size());
+  std::string next;
   for (const std::string& command : commands) {
-    out += Line("next: " + command, Role::kHint).str(options.color) + "\n";
+    next += Line("next: " + command, Role::kHint).str(options.color) + "\n";
   }
-  return out;
+  const std::string body = body_of(report, options, 1 + commands.size());
+  // Where operators are still to be recorded, the commands stand behind what says where to look.
+  const std::size_t where = leads_with_border(report) ? end_of_row(body) : body.size();
+  return out + body.substr(0, where) + next + body.substr(where);
 }
 
 }  // namespace repro_check::cmd
