@@ -129,9 +129,10 @@ std::vector<std::string> record_operators(const Report& report) {
   const std::uint32_t first = first_step_of(report);
   std::string globs;
   if (is_inside_block(report)) {
-    for (const std::string& glob : block_globs(module_of(record))) globs += " " + shell_quote(glob);
+    for (const std::string& glob : block_globs(module_of(record))) {
+      globs += " --module " + shell_quote(glob);
+    }
   }
-  if (!globs.empty()) globs = " --module" + globs;
   std::vector<std::string> commands;
   std::string compare = "repro-check diff";
   for (const RunSummary& run : report.runs) {
