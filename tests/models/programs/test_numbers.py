@@ -110,6 +110,34 @@ class Numbers(ToolTest):
         self.assertEqual(shown.code, 0, shown.stdout + shown.stderr)
         self.assertIn("9 operators differ", shown.stdout.splitlines()[0])
 
+    def test_gate_of_a_refactored_program(self):
+        program = """
+            import torch
+            torch.manual_seed(0)
+            model = torch.nn.Linear(4, 3)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for step in range(2):
+                loss = model(torch.ones(2, 4)).t().reshape(6).pow(2).mean()
+                loss.backward()
+                optimizer.step()
+                optimizer.zero_grad()
+        """
+        self.program.write_text(textwrap.dedent(program), encoding="utf-8")
+        config = self.folder / "config.json"
+        config.write_text(json.dumps({"program": {"command": [sys.executable, str(self.program)]}, "seed": None}))
+        gate = ["gate", "-c", "config.json", "--numbers"]
+        self.assertEqual(self.tool(*gate).code, 4)
+        self.assertEqual(self.tool("gate", "accept", "-c", "config.json", "--yes-in-ci").code, 0)
+        refactored = program.replace(".reshape(6)", ".contiguous().view(6)")
+        self.program.write_text(textwrap.dedent(refactored), encoding="utf-8")
+        shown = self.tool(*gate)
+        self.assertEqual(shown.code, 0, shown.stdout + shown.stderr)
+        self.assertIn("6 operators differ", shown.stdout.splitlines()[0])
+        self.program.write_text(textwrap.dedent(refactored.replace("lr=0.1", "lr=0.2")), encoding="utf-8")
+        shown = self.tool(*gate)
+        self.assertEqual(shown.code, 1, shown.stdout + shown.stderr)
+        self.assertIn("DIVERGED numbers from the baseline at step 0", shown.stdout)
+
 
 if __name__ == "__main__":
     unittest.main()
