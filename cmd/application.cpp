@@ -21,6 +21,7 @@
 #include "cmd/render/text.h"
 #include "cmd/terminal/logging.h"
 #include "cmd/terminal/output.h"
+#include "cmd/words/catalogue.h"
 #include "core/trace/run_manifest.h"
 #include "dumpers/store/dump_reader.h"
 
@@ -65,21 +66,19 @@ void add_global_options(Options& options, GlobalOptions& globals) {
                                                             {"always", ProgressMode::kAlways},
                                                             {"never", ProgressMode::kNever}};
   options.begin_globals();
-  options.flag("-q,--quiet  Print the verdict line only", &globals.quiet);
-  options.flag("-v,--verbose  Print more; twice: debug log on stderr",
+  options.flag("-q,--quiet", &globals.quiet);
+  options.flag("-v,--verbose",
                [&globals](std::int64_t count) { globals.verbosity += static_cast<int>(count); });
-  options.word("--color auto|always|never  When to use colours",
+  options.word("--color auto|always|never",
                [&globals](const std::string& mode) { globals.color = colors.at(mode); });
-  options.word("--progress auto|always|never  When to show progress on stderr",
+  options.word("--progress auto|always|never",
                [&globals](const std::string& mode) { globals.progress = progress.at(mode); });
 }
 
 /// @param about  only those that begin so
 std::vector<std::string> examples_of(const Command& command, const std::string& about) {
-  std::vector<std::string> examples;
-  for (const std::string& example : command.about.examples) {
-    if (example.starts_with(about)) examples.push_back(example);
-  }
+  std::vector<std::string> examples = example_commands(command.about.name);
+  std::erase_if(examples, [&](const std::string& each) { return !each.starts_with(about); });
   return examples;
 }
 

@@ -2,7 +2,6 @@
 #include "comparators/compare.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -37,10 +36,6 @@
 namespace repro_check::comparators {
 namespace {
 
-void append(std::vector<std::string> more, std::vector<std::string>& to) {
-  std::ranges::move(more, std::back_inserter(to));
-}
-
 /// The first of two dumps that cannot be read; null where both can.
 const core::DumpSource* unreadable(const core::DumpSource& baseline,
                                    const core::DumpSource& candidate) {
@@ -64,7 +59,7 @@ Phrases missing_references(const std::vector<RunSummary>& runs) {
     if (run.missing_reference.empty() || !run.manifest.trace.reference) continue;
     missing.push_back(Phrase("reference-missing",
                              {{"dump", run.location},
-                              {"contents", number_field(run.manifest.trace.reference->contents)},
+                              {"contents", run.manifest.trace.reference->contents},
                               {"why", run.missing_reference}}));
   }
   return missing;
@@ -121,30 +116,20 @@ void add_alignment_warnings(Report& report) {
     if (entry.operators != 0 || entry.tensors != 0) continue;
     warnings.push_back(Phrase("name-unused",
                               {{"file", report.name_map.file},
-                               {"number", number_field(entry.line)},
+                               {"number", entry.line},
                                {"kind", entry.kind},
                                {"pattern", entry.pattern}}));
   }
   if (alignment.gave_up) warnings.emplace_back("alignment-gave-up");
   if (alignment.order != 0) {
-    warnings.push_back(Phrase("in-other-order", {{"calls", number_field(alignment.order)}}));
+    warnings.push_back(Phrase("in-other-order", {{"calls", alignment.order}}));
   }
   for (const bool baseline : {true, false}) {
     const std::uint64_t count =
         baseline ? alignment.left_out_baseline : alignment.left_out_candidate;
     if (count == 0) continue;
-    warnings.push_back(
-        Phrase("nested-left-out", {{"calls", number_field(count)}, {"run", run_field(baseline)}}));
+    warnings.push_back(Phrase("nested-left-out", {{"calls", count}, {"run", run_field(baseline)}}));
   }
-}
-
-/// `{0, 1}`, at most 16 of them.
-std::string ranks_text(std::span<const std::uint32_t> ranks) {
-  constexpr std::size_t kMost = 16;
-  const auto shown = ranks.first(std::min(ranks.size(), kMost));
-  const std::size_t more = ranks.size() - shown.size();
-  return fmt::format(
-      "{{{}{}}}", fmt::join(shown, ", "), more == 0 ? "" : fmt::format(", and {} more", more));
 }
 
 /// @throws core::Error{kInternal} when the sums of Coverage do not hold
@@ -182,31 +167,32 @@ void check_coverage(const Coverage& c, std::uint64_t matched) {
 /// warning.
 constexpr double kGrowing = 100;
 
-/// `relative L2 error 1e-07 at op 3 aten::mul (m) grew to 0.0005 at op 40 aten::mm (m), 5000
-/// times`; empty where it is not known how far it grew.
-std::string growth_text(const Growth& growth) {
+/// How the error grew; empty where it is not known.
+std::vector<Field> growth_fields(const Growth& growth) {
   if (!growth.ratio || !growth.first || !growth.last) return {};
-  return fmt::format("relative L2 error {:.3g} at {} grew to {:.3g} at {}, {:.4g} times",
-                     growth.first->out.value_or(0),
-                     step_text(*growth.first),
-                     growth.last->out.value_or(0),
-                     step_text(*growth.last),
-                     *growth.ratio);
+  return {{"from_error", growth.first->out.value_or(0)},
+          {"from", step_text(*growth.first)},
+          {"to_error", growth.last->out.value_or(0)},
+          {"to", step_text(*growth.last)},
+          {"factor", *growth.ratio}};
 }
 
-std::string nothing_compared(const VerdictInput& input, const Coverage& coverage) {
-  if (coverage.baseline_ops == 0 && coverage.candidate_ops == 0) {
-    return "both dumps hold no operators";
+Phrase nothing_compared(const VerdictInput& input, const Report& report) {
+  const Coverage& coverage = report.coverage;
+  const bool is_empty = coverage.baseline_ops == 0 || coverage.candidate_ops == 0;
+  Phrase why("no-values");
+  if (coverage.baseline_ops + coverage.candidate_ops == 0) {
+    why.key = "no-operators";
+  } else if (is_empty) {
+    why = Phrase("no-operators-in", {{"run", run_field(coverage.baseline_ops == 0)}});
+  } else if (input.matched == 0) {
+    why = Phrase("nothing-matched",
+                 {{"baseline", coverage.baseline_ops}, {"candidate", coverage.candidate_ops}});
+  } else if (coverage.ignored != 0 && coverage.tensors == 0) {
+    why.key = "all-ignored";
   }
-  if (coverage.baseline_ops == 0) return "the baseline holds no operators";
-  if (coverage.candidate_ops == 0) return "the candidate holds no operators";
-  if (input.matched == 0) {
-    return fmt::format("no operator of the baseline ({}) is also in the candidate ({})",
-                       coverage.baseline_ops,
-                       coverage.candidate_ops);
-  }
-  if (coverage.ignored != 0 && coverage.tensors == 0) return "every output is ignored by a rule";
-  return "no element of any output could be compared by value";
+  if (report.returned.is_opaque()) why.with("opaque", report.returned.opaque);
+  return why;
 }
 
 /// Whether two calls of one function part in what it keeps from call to call.
@@ -221,53 +207,6 @@ bool goes_on_from_another_call(const Report& report) {
   };
   return report.kind == DivergenceKind::kWeights ||
          std::ranges::any_of(report.first_divergence->inputs, is_kept);
-}
-
-std::string mend_for(const VerdictInput& input, const Report& report) {
-  const Coverage& coverage = report.coverage;
-  switch (report.status) {
-    case Status::kDiverged:
-      if (!goes_on_from_another_call(report)) return {};
-      return "each call goes on from what the one before has left: compare(f, state=(model, "
-             "optimizer)) puts that back between calls";
-    case Status::kDamaged:
-      return "record again and check the disk; this is not a divergence";
-    case Status::kNotComparable:
-      if (input.lacks_numbers && input.incomparable.empty() && input.obstacles.empty()) return {};
-      if (report.blocks && report.blocks->unread != 0) {
-        return "choose blocks whose tensors can be read: --blocks 'PATH.*', or record operators";
-      }
-      if (!input.first_unruled.empty()) {
-        return "add a rule that matches it, or set \"unmatched\" to \"policy\" or \"ignore\"";
-      }
-      if (!input.mend.empty()) return input.mend;
-      if (input.lacks_floor) {
-        return "calibrate anew on the runs that are compared, or set \"unmatched\" beside a rule "
-               "that says what else to judge by";
-      }
-      if (input.lacks_fp64) {
-        return "record the baseline in float64 with \"dump\": {\"level\": \"tensor\"}, or set "
-               "\"unmatched\" beside a rule that says what else to judge by";
-      }
-      return input.first_not_judged.empty() && input.returned_not_judged.empty()
-                 ? "record both runs with the same \"dump\" settings"
-                 : "record with \"dump\": {\"level\": \"tensor\"}, or compare with policy "
-                   "\"bitwise\"";
-    case Status::kNothingCompared:
-      if (input.of_numbers) return {};
-      if (report.returned.is_opaque() && coverage.baseline_ops + coverage.candidate_ops == 0) {
-        return "have the model return tensors, numbers or strings";
-      }
-      if (input.matched != 0 && coverage.ignored != 0) {
-        return "let a rule other than \"ignore\" match some of the outputs";
-      }
-      return input.matched == 0 ? "check that both dumps are of the same model, recorded at the "
-                                  "same \"dump\": {\"depth\"}"
-                                : "check that the model runs operators with outputs, and that "
-                                  "\"include\" and \"exclude\" leave some in";
-    default:
-      return {};
-  }
 }
 
 /// What the report leads with.
@@ -300,16 +239,16 @@ void judge_growth(const std::optional<double>& max_growth, Report& report) {
   if (max_growth && ratio > *max_growth) {
     growth.exceeded = true;
     report.reasons.push_back(
-        fmt::format("{}, and max_growth is {:.4g}", growth_text(growth), *max_growth));
+        Phrase("growth-exceeded", growth_fields(growth)).with("limit", *max_growth));
   }
   // Operators that fail say more than how they came to.
   if (report.coverage.diverged + report.coverage.mismatched != 0) return;
   if (ratio > kGrowing) {
-    report.warnings.push_back(Phrase("error-grows", {{"growth", growth_text(growth)}}));
+    report.warnings.push_back(Phrase("error-grows", growth_fields(growth)));
   }
   if (growth.steep == 0 || !growth.steepest) return;
   report.warnings.push_back(Phrase("steep-growth",
-                                   {{"operators", number_field(growth.steep)},
+                                   {{"operators", growth.steep},
                                     {"is_one", growth.steep == 1},
                                     {"limit", kSteepGrowth},
                                     {"most", step_text(*growth.steepest)},
@@ -346,23 +285,10 @@ void excuse_running_numbers(std::uint32_t steps, Report& report) {
   report.status = Status::kNotComparable;
   report.reasons.insert(
       report.reasons.begin(),
-      fmt::format("every state was restored, and losses and steps are bit-equal; {} makes a number "
-                  "that the resumed run began anew, such as a running loss",
-                  op_text(shown_record(*report.first_divergence))));
-  report.mend = "save and restore that number, where it matters";
+      Phrase("number-begun-anew", {{"operator", op_text(shown_record(*report.first_divergence))}}));
 }
 
-std::string unread_text(const BlockComparison& blocks) {
-  const std::string types = blocks.unopened.empty() ? std::string()
-                                                    : fmt::format("; types that are not read: {}",
-                                                                  fmt::join(blocks.unopened, ", "));
-  return fmt::format("nothing could be read at the border of block {} ({}){}",
-                     blocks.first_unread,
-                     counted(blocks.unread, "call"),
-                     types);
-}
-
-/// Sets status, also, kind, reasons and mend. The most severe of several statuses wins: damaged
+/// Sets status, also, kind and reasons. The most severe of several statuses wins: damaged
 /// over diverged over not comparable over nothing compared; missing operators are a divergence only
 /// if something matched.
 void decide(const VerdictInput& input, Report& report) {
@@ -394,33 +320,36 @@ void decide(const VerdictInput& input, Report& report) {
   report.also.assign(statuses.begin() + 1, statuses.end());
   settle_first(operators_differ, report);
   lead_with_block(report);
-  for (const std::string& sentence : input.damage) report.reasons.push_back(sentence);
+  append(input.damage, report.reasons);
   append(input.incomparable, report.reasons);
   append(input.obstacles, report.reasons);
   report.lacks_rule = !input.first_unruled.empty();
   if (report.lacks_rule) {
-    report.reasons.push_back(fmt::format("no rule for {}", input.first_unruled));
+    report.reasons.push_back(Phrase("no-rule-for", {{"output", input.first_unruled}}));
   }
-  if (blocks.unread != 0) report.reasons.push_back(unread_text(blocks));
-  if (coverage.not_judged != 0) {
-    report.reasons.push_back(fmt::format("{} could not be judged; first {}",
-                                         counted(coverage.not_judged, "operator"),
-                                         input.first_not_judged));
+  if (blocks.unread != 0) {
+    report.reasons.push_back(Phrase(
+        "border-not-read",
+        {{"block", blocks.first_unread}, {"calls", blocks.unread}, {"types", blocks.unopened}}));
   }
-  if (returned.not_judged != 0) {
-    report.reasons.push_back(fmt::format("what {} returned could not be judged: {}",
-                                         counted(returned.not_judged, "call"),
-                                         input.returned_not_judged));
+  const auto not_judged = [&](std::string_view key, std::uint64_t count, const Phrases& first) {
+    if (count == 0) return;
+    const bool is_usual = !input.never_read && !input.lacks_floor && !input.lacks_fp64;
+    report.reasons.push_back(
+        Phrase(key,
+               {{"count", count},
+                {"first", first},
+                {"never_read", input.never_read},
+                {"lacks_floor", input.lacks_floor && !input.never_read},
+                {"lacks_fp64", input.lacks_fp64 && !input.lacks_floor && !input.never_read},
+                {"is_usual", is_usual}}));
+  };
+  not_judged("operators-not-judged", coverage.not_judged, input.first_not_judged);
+  not_judged("returned-not-judged", returned.not_judged, input.returned_not_judged);
+  if (nothing && !input.of_numbers) report.reasons.push_back(nothing_compared(input, report));
+  if (report.status == Status::kDiverged && goes_on_from_another_call(report)) {
+    report.mend = Phrase("do-put-state-back");
   }
-  if (nothing && !input.of_numbers) {
-    std::string reason = nothing_compared(input, coverage);
-    if (returned.is_opaque()) {
-      reason += fmt::format(", and of what the model returns ({}) only the type was compared",
-                            fmt::join(returned.opaque, ", "));
-    }
-    report.reasons.push_back(std::move(reason));
-  }
-  if (report.kind != DivergenceKind::kRestore) report.mend = mend_for(input, report);
 }
 
 class Comparison {
@@ -444,8 +373,8 @@ class Comparison {
       if (pair()) {
         walk({baseline_, candidate_, options_, pairing_, judge_, observations_, verdict_, report_});
         if (!pairing_.moved.empty()) {
-          report_.reasons.push_back(fmt::format(
-              "{} operators were called on both sides in another order", pairing_.moved.size()));
+          report_.reasons.push_back(
+              Phrase("operators-moved", {{"operators", pairing_.moved.size()}}));
         }
         add_alignment_warnings(report_);
         report_.rules = judge_.rules().uses();
@@ -487,34 +416,26 @@ class Comparison {
     if (pairing_options_) return blocks_comparable() && (!options_.spec.resume || meets());
     const std::string& here = baseline_.manifest().trace.depth;
     const std::string& there = candidate_.manifest().trace.depth;
-    const bool one_of_blocks = here == core::kDepthBlocks || there == core::kDepthBlocks;
-    return refuse(
-        fmt::format("recorded at other depths: baseline \"{}\", candidate \"{}\"", here, there),
-        one_of_blocks ? fmt::format("record the {} again with --depth {}",
-                                    here == core::kDepthBlocks ? "candidate" : "baseline",
-                                    core::kDepthBlocks)
-                      : std::string());
+    Phrase depths("other-depths", {{"baseline", here}, {"candidate", there}});
+    if (here == core::kDepthBlocks || there == core::kDepthBlocks) {
+      depths.with("again", run_field(here != core::kDepthBlocks));
+    }
+    return refuse(std::move(depths));
   }
 
   /// Borders are compared by their digests alone, and of the same steps.
   bool blocks_comparable() {
     if (baseline_.manifest().trace.depth != core::kDepthBlocks) return true;
-    if (options_.spec.resume) {
-      return refuse("a recording of blocks says nothing of what a checkpoint restores",
-                    "record both runs with --depth top");
-    }
+    if (options_.spec.resume) return refuse(Phrase("blocks-of-resumed"));
     if (report_.policy_kind != configs::PolicyKind::kBitwise) {
-      return refuse("borders of blocks are digests, which the policy bitwise alone can judge",
-                    "compare with --policy bitwise, or record both runs with --depth top");
+      return refuse(Phrase("borders-are-digests"));
     }
     const auto every = [](const core::DumpSource& dump) {
       return dump.manifest().trace.blocks.value_or(core::BlockSummary{}).every;
     };
     if (every(baseline_) != every(candidate_)) {
-      return refuse(fmt::format("the borders of each {}th and each {}th step were recorded",
-                                every(baseline_),
-                                every(candidate_)),
-                    "record both with the same --every");
+      return refuse(Phrase("borders-of-other-steps",
+                           {{"baseline", every(baseline_)}, {"candidate", every(candidate_)}}));
     }
     BlockComparison found;
     if (const auto damage = damage_in([&] { found = compare_blocks(baseline_, candidate_); })) {
@@ -532,14 +453,11 @@ class Comparison {
       return core::environment_fact(dump.manifest(), fact) != nullptr;
     };
     if (has(baseline_, core::kWorkers) != has(candidate_, core::kWorkers)) {
-      return refuse(
-          "what workers of data loaders did was recorded in one of the runs, and not in the other",
-          "record both with --workers, or both without");
+      return refuse(Phrase("workers-in-one-run"));
     }
     const bool differ = has(baseline_, core::kNoSync) != has(candidate_, core::kNoSync);
     if (!differ || !has(baseline_, core::kRanks)) return true;
-    return refuse("collectives were waited for in one of the runs, and not in the other",
-                  "record both with --no-sync, or both without");
+    return refuse(Phrase("sync-in-one-run"));
   }
 
   /// Whether the candidate goes on from a checkpoint of the baseline.
@@ -551,7 +469,7 @@ class Comparison {
       count_as_missing();
       return false;
     }
-    if (!point.obstacle.empty()) return refuse(std::move(point.obstacle), std::move(point.mend));
+    if (point.obstacle) return refuse(*std::move(point.obstacle));
     pairing_options_->baseline.from = point.summary.baseline_op;
     pairing_options_->candidate.from = point.summary.candidate_op;
     pairing_options_->candidate.steps_before = point.steps_before;
@@ -567,14 +485,12 @@ class Comparison {
     const auto others =
         configs::differences(noise.subject, configs::noise_subject(baseline_.manifest()));
     if (!others.empty()) {
-      return refuse(
-          fmt::format("{} was not made of the baseline: {}", noise.file, fmt::join(others, ", ")),
-          "calibrate with the configuration of the baseline");
+      return refuse(Phrase("floors-of-another-run", {{"file", noise.file}, {"others", others}}));
     }
     if (noise.runs >= configs::kFewestNoiseRuns) return true;
-    return refuse(
-        fmt::format("{} was made of {}, which is no floor", noise.file, counted(noise.runs, "run")),
-        fmt::format("calibrate with -n {} or more", configs::kFewestNoiseRuns));
+    return refuse(Phrase(
+        "floors-of-few-runs",
+        {{"file", noise.file}, {"runs", noise.runs}, {"fewest", configs::kFewestNoiseRuns}}));
   }
 
   /// What is held against the float64 run has to be its like.
@@ -583,42 +499,37 @@ class Comparison {
     const core::RunManifest& exact = options_.fp64->manifest();
     const core::RunManifest& baseline = baseline_.manifest();
     const auto options = pairing_options_of(baseline, exact, options_.spec);
-    std::string why;
+    std::optional<Phrase> why;
     if (exact.model_digest != baseline.model_digest ||
         exact.model_method != baseline.model_method) {
-      why = "it ran another model";
+      why = Phrase("ran-another-model");
     } else if (exact.seed != baseline.seed) {
-      why = fmt::format("its seed is {}, the baseline's {}", exact.seed, baseline.seed);
+      why = Phrase("other-seed", {{"seed", exact.seed}, {"baseline", baseline.seed}});
     } else if (!options) {
-      why = fmt::format("it was recorded at depth \"{}\", the baseline at \"{}\"",
-                        exact.trace.depth,
-                        baseline.trace.depth);
+      why =
+          Phrase("other-depth", {{"depth", exact.trace.depth}, {"baseline", baseline.trace.depth}});
     } else {
       why = align_fp64(*options);
     }
-    if (why.empty()) return true;
-    return refuse(
-        fmt::format("{} is not the baseline in float64: {}", options_.fp64->location(), why),
-        "record it with the configuration of the baseline: `repro-check record -c "
-        "config.json --set /dtype=float64 --set /dump/level=tensor -o fp64`");
+    if (!why) return true;
+    return refuse(Phrase("not-the-baseline-in-float64",
+                         {{"dump", options_.fp64->location()}, {"why", Phrases{*std::move(why)}}}));
   }
 
   /// Why it cannot be aligned, or nothing.
-  std::string align_fp64(PairingOptions options) {
+  std::optional<Phrase> align_fp64(PairingOptions options) {
     options.map = nullptr;  // the candidate's
     if (const auto damage = damage_in([&] { fp64_.emplace(baseline_, *options_.fp64, options); })) {
       judge_.note_damage(unreadable(baseline_, *options_.fp64), *damage);
-      return "it is damaged";
+      return Phrase("is-damaged");
     }
     judge_.rules().set_fp64(&*fp64_);
-    return fp64_->matched() == 0 ? "it has no operator of the baseline" : std::string();
+    return fp64_->matched() == 0 ? std::optional(Phrase("has-no-operator")) : std::nullopt;
   }
 
-  /// @param mend  empty = the usual
   /// @return false
-  bool refuse(std::string sentence, std::string mend = {}) {
-    verdict_.incomparable.push_back(std::move(sentence));
-    verdict_.mend = std::move(mend);
+  bool refuse(Phrase why) {
+    verdict_.incomparable.push_back(std::move(why));
     count_as_missing();
     return false;
   }
@@ -678,8 +589,8 @@ class Comparison {
     const std::uint64_t count =
         here ? std::erase_if(ours, is_alone(true)) : std::erase_if(theirs, is_alone(false));
     if (count == 0) return;
-    left_out_.push_back(Phrase("left-out-behind-last",
-                               {{"operators", number_field(count)}, {"run", run_field(here)}}));
+    left_out_.push_back(
+        Phrase("left-out-behind-last", {{"operators", count}, {"run", run_field(here)}}));
   }
 
   /// Whether a record is behind the last step that both runs have made.
@@ -698,10 +609,9 @@ class Comparison {
         if (is_behind(op, here)) further.push_back(op);
       }
       if (further.empty()) continue;
-      left_out_.push_back(Phrase("left-out-behind-step",
-                                 {{"operators", number_field(further.size())},
-                                  {"run", run_field(here)},
-                                  {"last", number_field(met_->steps - 1)}}));
+      left_out_.push_back(Phrase(
+          "left-out-behind-step",
+          {{"operators", further.size()}, {"run", run_field(here)}, {"last", met_->steps - 1}}));
       add_sorted(further, (here ? options.baseline : options.candidate).without);
     }
   }
@@ -807,8 +717,7 @@ class Comparison {
     for (const bool here : {true, false}) {
       const std::size_t operators = (here ? options.baseline : options.candidate).without.size();
       if (operators == 0) continue;
-      left_out_.push_back(
-          Phrase(key, {{"operators", number_field(operators)}, {"run", run_field(here)}}));
+      left_out_.push_back(Phrase(key, {{"operators", operators}, {"run", run_field(here)}}));
     }
   }
 
@@ -854,9 +763,9 @@ class Comparison {
     pace.finish();
     const bool both = !pairing_.baseline.ranks.empty() && !pairing_.candidate.ranks.empty();
     if (both && pairing_.baseline.ranks != pairing_.candidate.ranks) {
-      return refuse(fmt::format("rank sets differ: {} against {}",
-                                ranks_text(pairing_.baseline.ranks),
-                                ranks_text(pairing_.candidate.ranks)));
+      return refuse(
+          Phrase("rank-sets-differ",
+                 {{"baseline", pairing_.baseline.ranks}, {"candidate", pairing_.candidate.ranks}}));
     }
     report_.alignment = pairing_.summary;
     report_.alignment.reordered = pairing_.moved.size();
@@ -904,7 +813,7 @@ class Comparison {
   /// Each is a reason, and the first of a run is why that is damaged.
   void take_damage() {
     for (const auto& [sentence, source] : judge_.damage()) {
-      verdict_.damage.push_back(sentence);
+      verdict_.damage.push_back(Phrase("damaged", {{"what", sentence}}));
       if (source != &baseline_ && source != &candidate_) continue;
       RunSummary& run = report_.runs.at(source == &baseline_ ? 0 : 1);
       if (std::exchange(run.status, "damaged") != "damaged") run.message = sentence;
@@ -915,7 +824,6 @@ class Comparison {
     Obstacles found = obstacles_of(baseline_.manifest(), candidate_.manifest());
     append(std::move(found.notes), report_.warnings);
     verdict_.obstacles = std::move(found.reasons);
-    if (verdict_.mend.empty()) verdict_.mend = std::move(found.mend);
   }
 
   void finish() {
@@ -1075,13 +983,9 @@ Report compare_worlds(const core::DumpSource& baseline,
   if (equal) report.status = Status::kNotComparable;
   if (equal || report.status == Status::kNothingCompared) {
     report.reasons = std::move(common.said);
-    report.mend = "compare runs on as many ranks; `repro-check ranks` judges each by itself";
   } else {
     explain_losses(report);
-    Phrases warnings;
-    for (const std::string& text : common.said) warnings.push_back(Phrase::of_text(text));
-    append(std::move(report.warnings), warnings);
-    report.warnings = std::move(warnings);
+    append(std::exchange(report.warnings, std::move(common.said)), report.warnings);
   }
   return report;
 }
@@ -1157,18 +1061,15 @@ Scope common_scope(const core::DumpSource& baseline, const core::DumpSource& can
 }
 
 /// `reproducible up to op 41: 42 of 42 operators bit-identical; nothing beyond was compared`.
-std::string how_far(const Report& report) {
-  if (report.blocks) {
-    return fmt::format("reproducible at the first {} of blocks; nothing beyond was compared",
-                       counted(report.blocks->compared, "call"));
-  }
+Phrase how_far(const Report& report) {
+  if (report.blocks) return Phrase("blocks-up-to", {{"calls", report.blocks->compared}});
   const Coverage& coverage = report.coverage;
   const std::uint64_t end = std::max(coverage.baseline_ops, coverage.candidate_ops);
-  return fmt::format("reproducible up to op {}: {} of {} operators {}; nothing beyond was compared",
-                     end - 1,
-                     coverage.equal + coverage.within_policy,
-                     end,
-                     coverage.within_policy == 0 ? "bit-identical" : "within policy");
+  return Phrase("reproducible-up-to",
+                {{"last", end - 1},
+                 {"fine", coverage.equal + coverage.within_policy},
+                 {"operators", end},
+                 {"bit_identical", coverage.within_policy == 0}});
 }
 
 void mark(RunSummary& run, const core::DumpSource& dump, Phrases& warnings) {
@@ -1201,10 +1102,8 @@ Report compare_common_prefix(const core::DumpSource& baseline,
   const bool is_cut = is_cut_short(baseline) || is_cut_short(candidate);
   if (is_cut && report.status == Status::kReproducible) {
     report.status = Status::kPartial;
-    if (!report.numbers) {
-      report.reasons.insert(report.reasons.begin(), how_far(report));
-    }
-    report.mend = "record the run again to its end: this is no pass";
+    if (!report.numbers) report.reasons.insert(report.reasons.begin(), how_far(report));
+    report.mend = Phrase("do-record-to-end");
   }
   return report;
 }

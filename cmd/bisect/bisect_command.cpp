@@ -347,10 +347,7 @@ std::string bisect_json(const BisectPlan& plan,
 class BisectCommand final : public Command {
  public:
   BisectCommand()
-      : Command({"bisect",
-                 "Find the smallest set of settings that makes two runs diverge",
-                 {"repro-check bisect -c config.json",
-                  "repro-check bisect -c config.json -n 3 --out which-setting"}}) {}
+      : Command({"bisect", "Find the smallest set of settings that makes two runs diverge"}) {}
 
   core::ExitCode run(const GlobalOptions& globals) override {
     const configs::Config config = config_.load({}, {}, configs::ProgramSeed::kZero);
@@ -406,16 +403,11 @@ class BisectCommand final : public Command {
   }
 
   ConfigOptions config_ = group(&config_, true);
-  std::uint64_t times_ = value(&times_,
-                               "-n,--repeat N  Number of recordings of each trial (1)",
-                               {.range = {{std::uint64_t{1}, kMostTimes}}},
-                               1);
-  std::optional<std::string> out_ =
-      value(&out_,
-            "--out DIR  Directory of the log (bisect in /dump/directory)",
-            {.takes = Takes::kDirectory});
-  bool force_ = flag(&force_, "--force  Start again, and do not continue what is there");
-  std::string format_ = word(&format_, "--format text|json  Format of the result", "text");
+  std::uint64_t times_ =
+      value(&times_, "-n,--repeat N", {.range = {{std::uint64_t{1}, kMostTimes}}}, 1);
+  std::optional<std::string> out_ = value(&out_, "--out DIR", {.takes = Takes::kDirectory});
+  bool force_ = flag(&force_, "--force");
+  std::string format_ = word(&format_, "--format text|json", "text");
 };
 
 }  // namespace

@@ -110,12 +110,7 @@ std::string noise_json(const configs::NoiseFloors& floors,
 class CalibrateCommand final : public Command {
  public:
   CalibrateCommand()
-      : Command(
-            {"calibrate",
-             "Measure how far repeated runs of the baseline differ",
-             {"repro-check calibrate -c config.json -n 10 -o noise.jsonl",
-              "repro-check diff repro-check-out/calibration/run-1 candidate --policy noise --noise "
-              "noise.jsonl"}}) {}
+      : Command({"calibrate", "Measure how far repeated runs of the baseline differ"}) {}
 
   core::ExitCode run(const GlobalOptions& globals) override {
     const configs::Config config = config_.load({}, {}, configs::ProgramSeed::kZero);
@@ -200,22 +195,13 @@ class CalibrateCommand final : public Command {
   }
 
   ConfigOptions config_ = group(&config_, true);
-  std::uint64_t runs_ = value(&runs_,
-                              "-n,--repeat N  Number of recordings of the baseline (10)",
-                              {.range = {{configs::kFewestNoiseRuns, kMostRuns}}},
-                              10);
-  std::optional<std::string> output_ =
-      value(&output_,
-            "-o,--output FILE  File of the noise floors (/compare/noise, else noise.jsonl in "
-            "/dump/directory)",
-            {.takes = Takes::kFile});
-  std::optional<std::string> out_ =
-      value(&out_,
-            "--out DIR  Directory of dumps (calibration in /dump/directory)",
-            {.takes = Takes::kDirectory});
-  bool keep_ = flag(&keep_, "--keep  Keep every dump, not only that of the first run");
-  bool force_ = flag(&force_, "--force  Replace dumps and floors that exist");
-  std::string format_ = word(&format_, "--format text|json  Format of the summary", "text");
+  std::uint64_t runs_ =
+      value(&runs_, "-n,--repeat N", {.range = {{configs::kFewestNoiseRuns, kMostRuns}}}, 10);
+  std::optional<std::string> output_ = value(&output_, "-o,--output FILE", {.takes = Takes::kFile});
+  std::optional<std::string> out_ = value(&out_, "--out DIR", {.takes = Takes::kDirectory});
+  bool keep_ = flag(&keep_, "--keep");
+  bool force_ = flag(&force_, "--force");
+  std::string format_ = word(&format_, "--format text|json", "text");
 };
 
 }  // namespace

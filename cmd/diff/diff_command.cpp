@@ -32,18 +32,7 @@ namespace {
 
 class DiffCommand final : public Command {
  public:
-  DiffCommand()
-      : Command({"diff",
-                 "Compare the first dump with each of the others",
-                 {"repro-check diff    # the last two of `repro-check exec -- COMMAND`",
-                  "repro-check diff repro-check-out/baseline repro-check-out/candidate",
-                  "repro-check diff run-1 run-2 run-3",
-                  "repro-check diff run-a run-b --partial    # a dump a rank: rank by rank",
-                  "repro-check diff run-a run-b --ranks 0:512 --format jsonl > 0.jsonl",
-                  "repro-check diff A B --policy tolerance --rtol 1e-5 --atol 1e-8",
-                  "repro-check diff A B --rules rules.json --unmatched policy --ulp 4",
-                  "repro-check diff A B --policy noise --noise noise.jsonl",
-                  "repro-check diff A B --format json --all > report.json"}}) {}
+  DiffCommand() : Command({"diff", "Compare the first dump with each of the others"}) {}
 
   core::ExitCode run(const GlobalOptions& globals) override {
     report_.check_output();
@@ -140,22 +129,13 @@ class DiffCommand final : public Command {
     return sum_up(std::move(reports), assess_dumps(dumps, opening.references, options.max_items));
   }
 
-  std::string baseline_ =
-      value(&baseline_, "baseline DUMP  Dump that is taken as right", {.takes = Takes::kDump});
+  std::string baseline_ = value(&baseline_, "baseline DUMP", {.takes = Takes::kDump});
   std::vector<std::string> candidates_ =
-      value(&candidates_,
-            "candidate DUMP  Dump to compare with it; several count as repeats of one run",
-            {.takes = Takes::kDump});
+      value(&candidates_, "candidate DUMP", {.takes = Takes::kDump});
   PolicyFlags policy_ = group(&policy_);
-  std::string verify_ =
-      word(&verify_,
-           "--verify all|differing  Which stored bytes are checked against their digests (all)",
-           "all");
-  bool partial_ = flag(
-      &partial_, "--partial  Accept recordings that were cut short, and compare the recorded part");
-  bool resume_ = flag(&resume_,
-                      "--resume  The candidate resumed from a checkpoint of the baseline: compare "
-                      "the steps after that checkpoint");
+  std::string verify_ = word(&verify_, "--verify all|differing", "all");
+  bool partial_ = flag(&partial_, "--partial");
+  bool resume_ = flag(&resume_, "--resume");
   RankRangeFlag ranks_ = group(&ranks_);
   std::vector<std::string> references_ = references(&references_);
   ReportFlags report_ = group(&report_);

@@ -24,6 +24,7 @@
 #include "cmd/reports/verdict.h"
 #include "cmd/terminal/output.h"
 #include "cmd/terminal/signals.h"
+#include "cmd/words/catalogue.h"
 #include "cmd/words/report_words.h"
 #include "comparators/ranks/ranks.h"
 #include "core/error.h"
@@ -64,12 +65,6 @@ struct Making {
   const char* said;  ///< the summary's first line
 };
 
-constexpr std::array kRecordingLines{
-    ViewLine{"partial", "{}", "partial/reason"},
-    ViewLine{"unfinished", "{:operator}", "partial/unfinished"},
-    ViewLine{"lost", "the bytes of {:content}", "partial/lost_contents"},
-};
-
 class MakingCommand final : public Command {
  public:
   explicit MakingCommand(Making verb) : Command(verb.about), verb_(std::move(verb)) {}
@@ -96,7 +91,8 @@ class MakingCommand final : public Command {
       const Json made = verb_.make(given_, progress);
       progress.clear();
       const std::size_t columns = text_columns(stdout_is_terminal(), &std::getenv);
-      const std::string text = say(verb_.said, made) + "\n" + say_lines(kRecordingLines, made, 2);
+      const std::string text =
+          say(verb_.said, made) + "\n" + say_lines(view_lines("made-dump"), made, 2);
       write_stdout(format_ == "json" ? to_document(cleaned(made), false) : wrapped(text, columns));
       return core::ExitCode::kReproducible;
     } catch (const core::Error& error) {
@@ -357,11 +353,7 @@ std::optional<Verified> missing_ranks(const std::string& dump) {
 
 class VerifyCommand final : public Command {
  public:
-  VerifyCommand()
-      : Command({"verify",
-                 "Check the bytes in dumps against their digests",
-                 {"repro-check verify repro-check-out/baseline repro-check-out/candidate",
-                  "repro-check verify DUMP --format json"}}) {}
+  VerifyCommand() : Command({"verify", "Check the bytes in dumps against their digests"}) {}
 
   core::ExitCode run(const GlobalOptions& globals) override {
     const References references(references_.begin(), references_.end());
@@ -393,7 +385,7 @@ class VerifyCommand final : public Command {
 
  private:
   std::vector<std::string> dumps_ =
-      value(&dumps_, "dumps DUMP  Dumps to check", {.takes = Takes::kDump, .required = true});
+      value(&dumps_, "dumps DUMP", {.takes = Takes::kDump, .required = true});
   std::vector<std::string> references_ = references(&references_);
   std::string format_ = word(&format_, "--format text|json  Format", "text");
 };
@@ -402,11 +394,7 @@ class VerifyCommand final : public Command {
 
 std::unique_ptr<Command> pack_command() {
   return std::make_unique<MakingCommand>(Making{
-      .about = {"pack",
-                "Compress a dump into one file, to keep or to send it",
-                {"repro-check pack repro-check-out/baseline",
-                 "repro-check pack repro-check-out/baseline -o kept/v1.tar.zst --level 19",
-                 "repro-check diff kept/v1.tar.zst repro-check-out/candidate"}},
+      .about = {"pack", "Compress a dump into one file, to keep or to send it"},
       .from = "dump DUMP  Dump to pack, or a directory with one dump per rank",
       .takes = Takes::kDump,
       .takes_whole = true,
@@ -421,10 +409,7 @@ std::unique_ptr<Command> pack_command() {
 
 std::unique_ptr<Command> unpack_command() {
   return std::make_unique<MakingCommand>(Making{
-      .about = {"unpack",
-                "Restore a packed dump, and check every byte",
-                {"repro-check unpack kept/v1.tar.zst",
-                 "repro-check unpack kept/v1.tar.zst -o baseline"}},
+      .about = {"unpack", "Restore a packed dump, and check every byte"},
       .from = "pack FILE.tar.zst  File that `pack` wrote",
       .takes = Takes::kExisting,
       .out = "-o,--out DIR  Directory of the dump (FILE without .tar.zst)",
@@ -436,11 +421,7 @@ std::unique_ptr<Command> unpack_command() {
 
 std::unique_ptr<Command> recover_command() {
   return std::make_unique<MakingCommand>(
-      Making{.about = {"recover",
-                       "Make a dump from a journal, for example of a killed recording",
-                       {"repro-check recover repro-check-out/candidate",
-                        "repro-check recover repro-check-out/candidate -o recovered",
-                        "repro-check recover recording/journal.bin -o dump"}},
+      Making{.about = {"recover", "Make a dump from a journal, for example of a killed recording"},
              .from = "recording JOURNAL  journal.bin, its directory, or the folder that `exec` "
                      "kept with the journals of all ranks",
              .takes = Takes::kExisting,

@@ -239,13 +239,7 @@ ProgramEnd record(const configs::RecordRequest& request,
 
 class ExecCommand final : public Command {
  public:
-  ExecCommand()
-      : Command(
-            {"exec",
-             "Record one run of a PyTorch program, which needs no change",
-             {"repro-check exec -- python train.py",
-              "repro-check exec -o before -- python train.py --epochs 1",
-              "repro-check exec -o after --level tensor --determinism warn -- python train.py"}}) {}
+  ExecCommand() : Command({"exec", "Record one run of a PyTorch program, which needs no change"}) {}
 
   core::ExitCode run(const GlobalOptions& /*globals*/) override {
     std::optional<std::chrono::duration<double>> timeout;
@@ -317,77 +311,33 @@ class ExecCommand final : public Command {
   }
 
   std::vector<std::string> command_ =
-      value(&command_,
-            "command COMMAND  The program and its arguments, behind --",
-            {.takes = Takes::kCommand, .required = true});
-  std::optional<std::string> out_ =
-      value(&out_,
-            "-o,--out DIR  Directory of the dump (repro-check-out/exec-1, exec-2, ...)",
-            {.takes = Takes::kDirectory});
-  bool force_ = flag(&force_, "--force  Replace a dump that exists");
-  std::string level_ = word(&level_,
-                            "--level digest|stats|tensor  What is recorded of a tensor (digest)",
-                            "digest",
-                            {.heading = "What is recorded"});
-  std::string depth_ =
-      word(&depth_,
-           "--depth top|leaf|all|blocks  Which operators are recorded; blocks: none, but what goes "
-           "into the blocks of the program's modules and comes out (top)",
-           "top");
-  std::optional<std::string> blocks_ =
-      value(&blocks_, "--blocks N|GLOB  At depth blocks: how many at most, or which modules (20)");
-  std::uint64_t every_ =
-      value(&every_, "--every K  At depth blocks: record borders in every K-th step (1)");
-  std::vector<std::string> include_ =
-      value(&include_, "--include GLOB  Record only operators and modules that match");
-  std::vector<std::string> exclude_ =
-      value(&exclude_, "--exclude GLOB  Leave out operators and modules that match");
-  std::vector<std::string> modules_ =
-      value(&modules_, "--module GLOB  Record only operators of modules that match");
-  std::optional<std::string> steps_ =
-      value(&steps_, "--steps 0:3,100  Record operators of these steps only");
-  std::vector<std::string> phases_ =
-      value(&phases_,
-            "--phase NAME  Record operators of this phase only: forward, backward, optimizer, ...");
-  std::uint64_t first_ops_ = value(&first_ops_, "--first-ops N  Record at most N operators");
-  std::string optimizer_ =
-      word(&optimizer_,
-           "--optimizer auto|state|operators  What is recorded of an optimizer's step: the "
-           "resulting state, or each operator as well (auto)",
-           "auto");
-  bool no_sync_ =
-      flag(&no_sync_,
-           "--no-sync  Do not wait for collectives; record their results where these are read");
-  bool verify_inputs_ = flag(&verify_inputs_,
-                             "--verify-inputs  Hash the inputs of every operator again; this finds "
-                             "writes without an operator");
-  bool keep_values_ = flag(&keep_values_,
-                           "--keep-values  Record the values of arguments and variables even if "
-                           "their names look like secrets");
-  bool workers_ = flag(&workers_,
-                       "--workers  Also record the worker processes of a DataLoader, for the "
-                       "batches that the program takes");
-  std::string processes_ =
-      word(&processes_,
-           "--processes all|main  Which processes of the program are recorded (all)",
-           "all");
-  bool checkpoints_ = flag(
-      &checkpoints_, "--checkpoints  Record saved and loaded checkpoints, for `diff --resume`");
-  std::optional<std::uint64_t> seed_ =
-      value(&seed_,
-            "--seed N  Seed random, NumPy, PyTorch and Python's hashes before the program starts",
-            {.heading = "The program"});
-  bool no_seed_ = flag(&no_seed_, "--no-seed  Seed nothing (default)", {.excludes = "--seed"});
-  std::string determinism_ = word(&determinism_,
-                                  "--determinism off|warn|error  Use deterministic kernels; warn "
-                                  "or fail where there is none (off)",
-                                  "off");
-  bool disable_dropout_ = flag(&disable_dropout_, "--disable-dropout  Turn dropout off");
-  std::string rng_ = word(&rng_,
-                          "--rng device|host  Where random numbers are drawn: host gives every "
-                          "device the same numbers (device)",
-                          "device");
-  double timeout_ = value(&timeout_, "--timeout SECONDS  Kill the program after this many seconds");
+      value(&command_, "command COMMAND", {.takes = Takes::kCommand, .required = true});
+  std::optional<std::string> out_ = value(&out_, "-o,--out DIR", {.takes = Takes::kDirectory});
+  bool force_ = flag(&force_, "--force");
+  std::string level_ =
+      word(&level_, "--level digest|stats|tensor", "digest", {.heading = "What is recorded"});
+  std::string depth_ = word(&depth_, "--depth top|leaf|all|blocks", "top");
+  std::optional<std::string> blocks_ = value(&blocks_, "--blocks N|GLOB");
+  std::uint64_t every_ = value(&every_, "--every K");
+  std::vector<std::string> include_ = value(&include_, "--include GLOB");
+  std::vector<std::string> exclude_ = value(&exclude_, "--exclude GLOB");
+  std::vector<std::string> modules_ = value(&modules_, "--module GLOB");
+  std::optional<std::string> steps_ = value(&steps_, "--steps 0:3,100");
+  std::vector<std::string> phases_ = value(&phases_, "--phase NAME");
+  std::uint64_t first_ops_ = value(&first_ops_, "--first-ops N");
+  std::string optimizer_ = word(&optimizer_, "--optimizer auto|state|operators", "auto");
+  bool no_sync_ = flag(&no_sync_, "--no-sync");
+  bool verify_inputs_ = flag(&verify_inputs_, "--verify-inputs");
+  bool keep_values_ = flag(&keep_values_, "--keep-values");
+  bool workers_ = flag(&workers_, "--workers");
+  std::string processes_ = word(&processes_, "--processes all|main", "all");
+  bool checkpoints_ = flag(&checkpoints_, "--checkpoints");
+  std::optional<std::uint64_t> seed_ = value(&seed_, "--seed N", {.heading = "The program"});
+  bool no_seed_ = flag(&no_seed_, "--no-seed", {.excludes = "--seed"});
+  std::string determinism_ = word(&determinism_, "--determinism off|warn|error", "off");
+  bool disable_dropout_ = flag(&disable_dropout_, "--disable-dropout");
+  std::string rng_ = word(&rng_, "--rng device|host", "device");
+  double timeout_ = value(&timeout_, "--timeout SECONDS");
 };
 
 }  // namespace

@@ -59,58 +59,58 @@ struct Reproducer {
 enum class Language { kPython, kCpp };
 
 /// The same in both languages of reproducers, in formats of fmt.
-struct Phrase {
+struct Spelling {
   std::string_view python;
   std::string_view cpp;
 };
-constexpr Phrase kYes{"True", "true"};
-constexpr Phrase kNo{"False", "false"};
-constexpr Phrase kNotANumber{"float(\"nan\")", "double(NAN)"};
-constexpr Phrase kInfinity{"float(\"{}inf\")", "double({}INFINITY)"};
-constexpr Phrase kDouble{"{}", "double({})"};
-constexpr Phrase kTruth{"{}", "Given({})"};  ///< of one of the first two
-constexpr Phrase kInteger{"{}", "Given(int64_t({}LL))"};
-constexpr Phrase kReal{"{}", "Given({})"};
-constexpr Phrase kComplex{"complex({}, {})", "Given(c10::complex<double>({}, {}))"};
-constexpr Phrase kText{"{}", "Given(std::string({}))"};
-constexpr Phrase kTensor{"tensors[{}]", "Given(tensors.at({}))"};  ///< of the literal of its slot
-constexpr Phrase kUndefined{"None", "Given(at::Tensor())"};
-constexpr Phrase kList{"[{}]", "Given::list({{{}}})"};  ///< of items with commas
+constexpr Spelling kYes{"True", "true"};
+constexpr Spelling kNo{"False", "false"};
+constexpr Spelling kNotANumber{"float(\"nan\")", "double(NAN)"};
+constexpr Spelling kInfinity{"float(\"{}inf\")", "double({}INFINITY)"};
+constexpr Spelling kDouble{"{}", "double({})"};
+constexpr Spelling kTruth{"{}", "Given({})"};  ///< of one of the first two
+constexpr Spelling kInteger{"{}", "Given(int64_t({}LL))"};
+constexpr Spelling kReal{"{}", "Given({})"};
+constexpr Spelling kComplex{"complex({}, {})", "Given(c10::complex<double>({}, {}))"};
+constexpr Spelling kText{"{}", "Given(std::string({}))"};
+constexpr Spelling kTensor{"tensors[{}]", "Given(tensors.at({}))"};  ///< of the literal of its slot
+constexpr Spelling kUndefined{"None", "Given(at::Tensor())"};
+constexpr Spelling kList{"[{}]", "Given::list({{{}}})"};  ///< of items with commas
 /// A generator too: the default one stands in.
-constexpr Phrase kNone{"None", "Given(c10::IValue())"};
-constexpr Phrase kDtype{"torch.{}", "c10::ScalarType::{}"};
+constexpr Spelling kNone{"None", "Given(c10::IValue())"};
+constexpr Spelling kDtype{"torch.{}", "c10::ScalarType::{}"};
 /// From a file, with its dtype and what follows.
-constexpr Phrase kStorage{"    storage = load({}, {}){}\n", "  storage = load({}, {}){};\n"};
-constexpr Phrase kMove{".to({})", ".to(c10::Device(std::string({})))"};  ///< that follows
+constexpr Spelling kStorage{"    storage = load({}, {}){}\n", "  storage = load({}, {}){};\n"};
+constexpr Spelling kMove{".to({})", ".to(c10::Device(std::string({})))"};  ///< that follows
 /// Of a storage by slot, with sizes, strides and offset.
-constexpr Phrase kView{"    tensors[{}] = storage.as_strided({}, {}, {})\n",
-                       "  tensors[{}] = storage.as_strided({}, {}, {});\n"};
-constexpr Phrase kSizes{"[{}]", "{{{}}}"};  ///< of numbers with commas
-constexpr Phrase kThreads{"torch.set_num_threads({})\n", "  at::set_num_threads({});\n"};
+constexpr Spelling kView{"    tensors[{}] = storage.as_strided({}, {}, {})\n",
+                         "  tensors[{}] = storage.as_strided({}, {}, {});\n"};
+constexpr Spelling kSizes{"[{}]", "{{{}}}"};  ///< of numbers with commas
+constexpr Spelling kThreads{"torch.set_num_threads({})\n", "  at::set_num_threads({});\n"};
 /// Deterministic algorithms, whether they only warn.
-constexpr Phrase kStrict{"torch.use_deterministic_algorithms(True, warn_only={})\n",
-                         "  at::globalContext().setDeterministicAlgorithms(true, {});\n"};
+constexpr Spelling kStrict{"torch.use_deterministic_algorithms(True, warn_only={})\n",
+                           "  at::globalContext().setDeterministicAlgorithms(true, {});\n"};
 /// Of a kind of device and a dtype.
-constexpr Phrase kAutocast{
+constexpr Spelling kAutocast{
     "torch.autocast({}, dtype={}).__enter__()\n",
     "  at::autocast::set_autocast_enabled(c10::Device(std::string({0})).type(), true);\n"
     "  at::autocast::set_autocast_dtype(c10::Device(std::string({0})).type(), {1});\n"};
-constexpr Phrase kDefaultDtype{"torch.set_default_dtype({})\n",
-                               "  c10::set_default_dtype(c10::scalarTypeToTypeMeta({}));\n"};
-constexpr Phrase kSeed{"    torch.manual_seed({})\n", "  at::manual_seed({}ULL);\n"};
+constexpr Spelling kDefaultDtype{"torch.set_default_dtype({})\n",
+                                 "  c10::set_default_dtype(c10::scalarTypeToTypeMeta({}));\n"};
+constexpr Spelling kSeed{"    torch.manual_seed({})\n", "  at::manual_seed({}ULL);\n"};
 /// So many numbers that were drawn since the seed.
-constexpr Phrase kSkip{
+constexpr Spelling kSkip{
     "    torch.empty({}, dtype=torch.uint8).random_()  # drawn before the call\n",
     "  at::empty({{{}}}, at::kByte).random_();  // drawn before the call\n"};
 /// Output, by slot, file and dtype.
-constexpr Phrase kExpected{"    {}: ({}, {}),\n", "    {{{}, {{{}, {}}}}},\n"};
-constexpr Phrase kUnstored{"    {}: None,\n", ""};  ///< one without a file
+constexpr Spelling kExpected{"    {}: ({}, {}),\n", "    {{{}, {{{}, {}}}}},\n"};
+constexpr Spelling kUnstored{"    {}: None,\n", ""};  ///< one without a file
 /// Of a device, at an offset.
-constexpr Phrase kUnplaced{"    # the generator of {} stood at offset {}\n",
-                           "  // the generator of {} stood at offset {}\n"};
+constexpr Spelling kUnplaced{"    # the generator of {} stood at offset {}\n",
+                             "  // the generator of {} stood at offset {}\n"};
 
 template <typename... Arguments>
-std::string in(Language language, const Phrase& phrase, const Arguments&... arguments) {
+std::string in(Language language, const Spelling& phrase, const Arguments&... arguments) {
   const std::string_view format = language == Language::kCpp ? phrase.cpp : phrase.python;
   return fmt::format(fmt::runtime(format), arguments...);
 }
@@ -601,10 +601,7 @@ std::string extract(const core::DumpSource& dump,
 class ExtractCommand final : public Command {
  public:
   ExtractCommand()
-      : Command({"extract",
-                 "Write a stand-alone reproducer of one recorded operator",
-                 {"repro-check extract repro-check-out/baseline --op 41 -o repro.py",
-                  "repro-check extract repro-check-out/baseline --op 41 -o repro.cpp"}}) {}
+      : Command({"extract", "Write a stand-alone reproducer of one recorded operator"}) {}
 
   core::ExitCode run(const GlobalOptions& /*globals*/) override {
     const std::filesystem::path out = out_;
@@ -623,15 +620,11 @@ class ExtractCommand final : public Command {
   }
 
  private:
-  std::string dump_ = value(&dump_,
-                            "dump DUMP  Dump that holds the operator's inputs",
-                            {.takes = Takes::kDump, .required = true});
-  std::uint64_t op_ = value(&op_, "--op INDEX  Which operator", {.required = true}, 0);
+  std::string dump_ = value(&dump_, "dump DUMP", {.takes = Takes::kDump, .required = true});
+  std::uint64_t op_ = value(&op_, "--op INDEX", {.required = true}, 0);
   std::string out_ =
-      value(&out_,
-            "-o,--out FILE.py|FILE.cpp  Program to write; its tensors go to a directory beside it",
-            {.takes = Takes::kFile, .required = true});
-  bool force_ = flag(&force_, "--force  Replace what is there");
+      value(&out_, "-o,--out FILE.py|FILE.cpp", {.takes = Takes::kFile, .required = true});
+  bool force_ = flag(&force_, "--force");
   std::vector<std::string> references_ = references(&references_);
 };
 

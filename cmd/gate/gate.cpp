@@ -17,6 +17,7 @@
 #include "cmd/render/text.h"
 #include "cmd/reports/verdict.h"
 #include "cmd/terminal/output.h"
+#include "cmd/words/causes.h"
 #include "comparators/runs/second_pair.h"
 #include "core/digest/digest.h"
 #include "core/error.h"
@@ -30,6 +31,7 @@ namespace {
 
 using baselines::Baseline;
 using baselines::Pending;
+using comparators::Phrase;
 
 /// Sorted; none where there is no such directory.
 std::vector<std::filesystem::path> files_in(
@@ -94,18 +96,16 @@ struct Candidate {
   Baseline baseline;
 };
 
-void set_status(Status status, std::string reason, std::string mend, Report& report) {
+void set_status(Status status, Phrase reason, Report& report) {
   report.status = status;
   report.also.clear();
   report.reasons = {std::move(reason)};
-  report.mend = std::move(mend);
+  report.mend.reset();
 }
 
 std::string accept_command(const GateCase& gate) {
   const std::string out = gate.directory.empty() ? "" : " --out " + shell_quote(gate.directory);
-  return fmt::format("if this is right, `{}{}`, and commit the file",
-                     gate_command("accept", gate.config.string(), gate.flags),
-                     out);
+  return gate_command("accept", gate.config.string(), gate.flags) + out;
 }
 
 /// Baselines of this gate: the platform's own, and all others.
@@ -169,9 +169,10 @@ void say_missing(const GateCase& gate,
                  GateOutcome& outcome) {
   outcome.baseline = BaselineState::kMissing;
   outcome.file = from_here(gate.spec.baselines.directory / baselines::file_name(now)).string();
-  std::string reason = fmt::format("nothing was accepted for platform {} ({})",
-                                   baselines::short_key(now.platform.key()),
-                                   baselines::describe(now.platform));
+  Phrase reason("nothing-accepted",
+                {{"platform", baselines::short_key(now.platform.key())},
+                 {"machine", baselines::describe(now.platform)},
+                 {"command", accept_command(gate)}});
   const Candidate* nearest = nullptr;
   for (const Candidate& other : others) {
     auto changes = baselines::platform_changes(other.baseline.platform, now.platform);
@@ -179,17 +180,13 @@ void say_missing(const GateCase& gate,
     nearest = &other;
     outcome.nearest_changes = std::move(changes);
   }
-  std::string mend = accept_command(gate);
   if (nearest != nullptr) {
     outcome.nearest = nearest->file.string();
-    const std::string fields =
-        joined(outcome.nearest_changes, ", ", [](const auto& change) { return change.name; });
-    reason += fmt::format("; the nearest, {}, differs in {}", nearest->file.string(), fields);
-    mend +=
-        "; or make the machines equal: ATEN_CPU_CAPABILITY and MKL_CBWR=COMPATIBLE in \"env\" can "
-        "do that";
+    std::vector<std::string> names;
+    for (const auto& change : outcome.nearest_changes) names.push_back(change.name);
+    reason.with("nearest", outcome.nearest).with("names", std::move(names));
   }
-  set_status(Status::kNoBaseline, std::move(reason), std::move(mend), report);
+  set_status(Status::kNoBaseline, std::move(reason), report);
 }
 
 Report compare_lines(const GateCase& gate,
@@ -203,11 +200,7 @@ Report compare_lines(const GateCase& gate,
   report.runs.front().name = "accepted";
   report.runs.front().location = accepted.file.string();
   report.runs.at(1).location = place.string();
-  if (report.status == Status::kNotComparable) {
-    report.mend =
-        "this policy needs the accepted values: store the accepted dumps with /baselines/store, or "
-        "use policy \"bitwise\"";
-  }
+  if (report.status == Status::kNotComparable) report.mend = Phrase("do-store-dumps");
   return report;
 }
 
@@ -223,12 +216,10 @@ Report compare_modules(const GateCase& gate,
   // A digest of a module says that some bit of it is another one, and not whether that matters.
   if (!gate.options.spec.rules.empty() || gate.options.spec.numbers ||
       !comparators::can_start_with_digests(gate.options.spec)) {
-    set_status(
-        Status::kNotComparable,
-        "the baseline has one digest per module, and this policy needs more: " +
-            baselines::describe_changes(accepted.baseline, folded),
-        "store the accepted dumps with /baselines/store, or use policy \"bitwise\" without rules",
-        report);
+    set_status(Status::kNotComparable,
+               Phrase("only-digests-of-modules",
+                      {{"changes", baselines::describe_changes(accepted.baseline, folded)}}),
+               report);
     return report;
   }
   std::uint64_t differing = 0;
@@ -238,9 +229,8 @@ Report compare_modules(const GateCase& gate,
   }
   report.status = Status::kDiverged;
   report.kind = has_same_weights ? DivergenceKind::kOrigin : DivergenceKind::kWeights;
-  report.reasons = {
-      baselines::describe_changes(accepted.baseline, folded) +
-      "; set /baselines/store to see which operator it was: that needs the accepted dump"};
+  report.reasons = {Phrase("modules-differ-from-baseline",
+                           {{"changes", baselines::describe_changes(accepted.baseline, folded)}})};
   comparators::Coverage& coverage = report.coverage;
   const std::uint64_t moved = std::min(differing, coverage.equal);
   coverage.equal -= moved;
@@ -365,19 +355,16 @@ bool compare_with(const GateCase& gate,
   if (!outcome.changes.empty()) {
     outcome.baseline = BaselineState::kStale;
     const baselines::Change& first = outcome.changes.front();
-    const std::string more =
-        outcome.changes.size() == 1 ? "" : fmt::format(" and {} more", outcome.changes.size() - 1);
-    set_status(
-        Status::kStaleBaseline,
-        fmt::format("{} is for other settings: {} {} -> {}{}; the results changed as well: {}",
-                    outcome.file,
-                    first.name,
-                    first.accepted,
-                    first.now,
-                    more,
-                    outcome.summary),
-        accept_command(gate),
-        report);
+    set_status(Status::kStaleBaseline,
+               Phrase("accepted-for-other-settings",
+                      {{"file", outcome.file},
+                       {"name", first.name},
+                       {"accepted", first.accepted},
+                       {"now", first.now},
+                       {"more", outcome.changes.size() - 1},
+                       {"changes", outcome.summary},
+                       {"command", accept_command(gate)}}),
+               report);
     return false;
   }
   outcome.baseline = BaselineState::kDiffers;
@@ -400,7 +387,8 @@ void ask_baseline(const GateCase& gate,
     if (core::exit_code_for(error.kind()) != core::ExitCode::kDumpUnusable) throw;
     outcome.baseline = BaselineState::kDamaged;
     outcome.file = gate.spec.baselines.directory.string();
-    set_status(Status::kDamaged, error.what(), error.hint(), report);
+    set_status(Status::kDamaged, as_said(error.what()), report);
+    report.mend = as_said(error.hint());
     return;
   }
   if (found.asked.empty()) {
@@ -446,15 +434,14 @@ void note_orphans(const GateCase& gate, Report& report, GateOutcome& outcome) {
       baseline_files(gate.spec.baselines.directory), gate.spec.baselines.name, gate.config);
   for (const auto& file : orphans) outcome.orphans.push_back(from_here(file).string());
   if (orphans.empty()) return;
-  const std::string reason = outcome.orphans.front() + " belongs to no configuration";
+  Phrase reason("baseline-of-no-configuration",
+                {{"file", outcome.orphans.front()},
+                 {"command", gate_command("prune", gate.config.string(), gate.flags)}});
   if (report.status != Status::kReproducible) {
-    outcome.notes.push_back(reason);
+    outcome.notes.push_back(words_of(reason));
     return;
   }
-  set_status(Status::kStaleBaseline,
-             reason,
-             gate_command("prune", gate.config.string(), gate.flags),
-             report);
+  set_status(Status::kStaleBaseline, std::move(reason), report);
 }
 
 /// What follows once the runs are whole.
@@ -491,11 +478,9 @@ void judge_whole(const GateCase& gate, std::vector<Report>& reports, GateOutcome
   } else {
     outcome.baseline = BaselineState::kNoKey;
     if (outcome.runs_agree) {
-      set_status(
-          Status::kNoBaseline,
-          "no platform key can be made: " + gate.dumps.front().string() + " holds no numeric probe",
-          "record again with a repro-check-recorder of this version",
-          lead);
+      set_status(Status::kNoBaseline,
+                 Phrase("no-platform-key", {{"dump", gate.dumps.front().string()}}),
+                 lead);
     }
   }
   outcome.expected = expectations.settle(gate.spec.min_judged, lead);

@@ -66,22 +66,12 @@ class GateCommand final : public Command {
  public:
   GateCommand()
       : Command({"gate",
-                 "Check in CI that runs agree with each other and with the accepted baseline",
-                 {"repro-check gate -c gate.json",
-                  "repro-check gate -c gate.json -n 5",
-                  "repro-check gate -c gate.json --against repro-check-out",
-                  "repro-check gate accept -c gate.json",
-                  "repro-check gate accept -c gate.json --from-dir artifacts",
-                  "repro-check gate status -c gate.json",
-                  "repro-check gate prune -c gate.json --dry-run"}}) {}
+                 "Check in CI that runs agree with each other and with the accepted baseline"}) {}
 
   void define(Options& options) override {
     config_.define(options, false);
-    options.value(
-        "--against DIR  Check the dumps that `run` wrote into this directory, and record nothing",
-        &against_,
-        {.takes = Takes::kDirectory});
-    options.value("-n,--repeat N  Number of runs (2); overrides /repeat", &repeat_);
+    options.value("--against DIR", &against_, {.takes = Takes::kDirectory});
+    options.value("-n,--repeat N", &repeat_);
     define_out(options);
     define_place(options);
     numbers_.define(options);
@@ -156,17 +146,12 @@ class GateCommand final : public Command {
 
   /// What the verbs below share with the gate, so that it may stand on either side of them.
   void define_out(Options& options) {
-    options.value(
-        "--out DIR  Directory of dumps and of the pending file; overrides /dump/directory",
-        &out_,
-        {.takes = Takes::kDirectory});
+    options.value("--out DIR", &out_, {.takes = Takes::kDirectory});
   }
 
   void define_place(Options& options) {
-    options.value("--baselines DIR  Directory of baselines; overrides /baselines/directory",
-                  &baselines_,
-                  {.takes = Takes::kDirectory});
-    options.value("--name NAME  Name of the gate; overrides /baselines/name", &name_);
+    options.value("--baselines DIR", &baselines_, {.takes = Takes::kDirectory});
+    options.value("--name NAME", &name_);
   }
 
   /// What is to be judged, all but the dumps.

@@ -15,6 +15,7 @@
 #include "cmd/inspect/inspect_tensor.h"
 #include "cmd/render/text.h"
 #include "cmd/reports/rank_pairs.h"
+#include "cmd/words/catalogue.h"
 #include "cmd/words/report_words.h"
 #include "core/trace/dataflow.h"
 #include "core/trace/given_seed.h"
@@ -39,61 +40,6 @@ std::string indented(const std::string& text, std::size_t by) {
   }
   return out;
 }
-
-/// Of the manifest, and what summary_view() adds to it.
-constexpr std::array kSummary{
-    ViewLine{"dump", "{dump}"},
-    ViewLine{"run", "{run_name}, recorded {created} by repro-check {tool_version}"},
-    ViewLine{"model", "{path} {method}, digest {digest}", "model"},
-    ViewLine{"program", "{}", "program"},
-    ViewLine{"settings",
-             "device {device}, seed {seed}, determinism {determinism}, rng {rng}, grad {grad}, "
-             "dropout {dropout}"},
-    ViewLine{"trace",
-             "{calls:operator}, {trace/tensors:tensor}; level {trace/level}, depth {trace/depth}"},
-    ViewLine{"blocks",
-             "{rows:call} of blocks, {parameters:parameter} read behind steps[; not called: "
-             "{not_seen}]",
-             "trace/blocks"},
-    ViewLine{"compiled",
-             "{:operator} inside compiled regions, not recorded because a compiler fused them",
-             "fused"},
-    ViewLine{"partial",
-             "{reason}; {unfinished:operator} unfinished, {lost_contents:content} lost",
-             "trace/partial"},
-    ViewLine{"stored", "{own_contents:content}, {trace/stored_bytes:bytes}"},
-    ViewLine{"slices",
-             "of {:content} only some elements are stored, as contents of their own",
-             "trace/slices"},
-    ViewLine{
-        "reference",
-        "{contents:content}, {bytes:bytes} in the dump of run {run_name} with the index digest "
-        "{index_digest}",
-        "trace/reference"},
-    ViewLine{"random",
-             "{trace/drawing_operators:operator} drew random numbers, "
-             "{trace/substitutions:substitution}"},
-    ViewLine{"time", "{seconds:seconds} recording, {load_seconds:seconds} loading"},
-    ViewLine{"process",
-             "{name}: {how}, {operators:operator}[, {not_recorded}]: {command_line}",
-             "processes"},
-    ViewLine{"operators", "{}", "most"},
-    ViewLine{"{kind}", "{name} {dtype} {shape}[ {digest}]", "named_tensors"},
-    ViewLine{"weights", "{parameters:parameter}, {buffers:buffer}"},
-    ViewLine{"setting", "{name} = {used}[ ({before})]", "settings"},
-    ViewLine{"fact", "{name} = {value}", "environment"},
-    ViewLine{"warning", "{}", "warnings"},
-};
-
-constexpr std::array kRanks{
-    ViewLine{"dump", "{dump}"},
-    ViewLine{"program", "{}", "program"},
-    ViewLine{"ranks", "{there}[ of {expected}, the others left nothing]"},
-    ViewLine{"rank {rank}",
-             "[{operators:operator}, {tensors:tensor}][; {partial}][{unreadable}]: {dump}",
-             "ranks"},
-    ViewLine{"next", "repro-check ranks {dump}"},
-};
 
 /// The operators that occur most, most frequent first, by name where they tie.
 std::string most_frequent(const core::DumpSource& dump) {
@@ -125,33 +71,6 @@ std::uint64_t operators_inside_regions(const core::DumpSource& dump) {
   }
   return count;
 }
-
-/// Of the document's `op`, and what text_model() adds to it.
-constexpr std::array kOperator{
-    ViewLine{"module", "{path}[ ({module_type})]", "place"},
-    ViewLine{"source", "{file}:{line} in {function}", "source"},
-    ViewLine{
-        "phase",
-        "{phase}, step {step}, depth {depth}[, inside op {inside}][, rank {other_rank}][, lane "
-        "{other_lane}]"},
-    ViewLine{"under", "{}", "modes"},
-    ViewLine{"argument", "{name} = {text}", "arguments"},
-    ViewLine{"result", "{}", "results"},
-    ViewLine{"{role}",
-             "{slot} = {dtype} {shape}[ {other_layout}] on {device}, {content}[, strides {strides}]"
-             "[, from {from}][, {written} while it was being digested][, storage {place}]",
-             "tensors"},
-    ViewLine{"changed", "{argument}: {from} -> {to} ({reason})", "substitutions"},
-    ViewLine{"alias", "{tensors} share storage {storage}[, which the operator {wrote}]", "aliases"},
-    ViewLine{"read by", "op {op} {operator} in:{argument}, which is out:{output}", "consumers"},
-    ViewLine{"", "... and {} more: -v", "unread"},
-    ViewLine{
-        "generator",
-        "{device} seed {seed}, position {position_before} -> {position_after}[, {drawn} drawn]",
-        "generator"},
-    ViewLine{"generator", "seeded, not moved", "unmoved"},
-    ViewLine{"time", "{seconds:seconds}"},
-};
 
 /// A weight is a parameter or a buffer: that is said by the manifest alone.
 std::string state_kind(const core::RunManifest& manifest, std::string_view name) {
@@ -391,14 +310,14 @@ std::string summary_view(const core::DumpSource& dump, Form form, int verbosity)
     model["named_tensors"] = std::move(inputs);
     model.erase("settings");
     model.erase("environment");
-    return say_lines(kSummary, model);
+    return say_lines(view_lines("dump"), model);
   }
   for (Json& setting : model["settings"]) {
     if (setting["found"] != setting["used"]) {
       setting["before"] = "found " + setting["found"].get<std::string>();
     }
   }
-  return say_lines(kSummary, model);
+  return say_lines(view_lines("dump"), model);
 }
 
 RanksView ranks_view(const std::filesystem::path& place,
@@ -429,7 +348,7 @@ RanksView ranks_view(const std::filesystem::path& place,
     return view;
   }
   document["there"] = ranks.size();
-  view.text = say_lines(kRanks, document);
+  view.text = say_lines(view_lines("dumps-of-ranks"), document);
   return view;
 }
 
@@ -460,7 +379,8 @@ std::string op_view(const core::DumpSource& dump, std::uint64_t index, Form form
   add_flow(dump, op, document);
   if (is_json(form)) return print_document(document, form);
   return fmt::format("op {} {}\n", op.index, escape_name(full_name(op))) +
-         say_lines(kOperator, text_model(dump, op, std::move(document), verbosity > 0), 2);
+         say_lines(
+             view_lines("operator"), text_model(dump, op, std::move(document), verbosity > 0), 2);
 }
 
 namespace {

@@ -96,11 +96,7 @@ std::string completion_script(const std::string& shell) {
 class CompletionCommand final : public Command {
  public:
   CompletionCommand()
-      : Command({"completion",
-                 "Print a script that completes commands in a shell",
-                 {"source <(repro-check completion bash)",
-                  "repro-check completion zsh > ~/.zfunc/_repro-check",
-                  "repro-check completion fish > ~/.config/fish/completions/repro-check.fish"}}) {}
+      : Command({"completion", "Print a script that completes commands in a shell"}) {}
 
   core::ExitCode run(const GlobalOptions& /*globals*/) override {
     write_stdout(completion_script(shell_));
@@ -108,8 +104,7 @@ class CompletionCommand final : public Command {
   }
 
  private:
-  std::string shell_ =
-      word(&shell_, "shell bash|zsh|fish  The shell to write it for", {}, {.required = true});
+  std::string shell_ = word(&shell_, "shell bash|zsh|fish", {}, {.required = true});
 };
 
 }  // namespace

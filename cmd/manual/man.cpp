@@ -161,11 +161,7 @@ void write_all(const CliVerb& tool, const std::filesystem::path& directory) {
 
 class ManCommand final : public Command {
  public:
-  ManCommand()
-      : Command(
-            {"man",
-             "Print a manual page",
-             {"repro-check man diff | man -l -", "repro-check man --directory share/man/man1"}}) {}
+  ManCommand() : Command({"man", "Print a manual page"}) {}
 
   void define(Options& options) override {
     options_ = &options;
@@ -194,12 +190,9 @@ class ManCommand final : public Command {
   }
 
   const Options* options_ = nullptr;
-  std::optional<std::string> verb_ =
-      value(&verb_, "command COMMAND  The command it is about; the tool without one");
+  std::optional<std::string> verb_ = value(&verb_, "command COMMAND");
   std::optional<std::string> directory_ =
-      value(&directory_,
-            "--directory DIR  Write every page into this directory",
-            {.takes = Takes::kDirectory, .excludes = "command"});
+      value(&directory_, "--directory DIR", {.takes = Takes::kDirectory, .excludes = "command"});
 };
 
 }  // namespace

@@ -17,8 +17,7 @@ class Command : public OptionGroup {
  public:
   struct About {
     std::string name;
-    std::string summary;                ///< one line, for the list of verbs
-    std::vector<std::string> examples;  ///< whole command lines, shown below the options
+    std::string summary;  ///< one line, for the list of verbs
   };
   explicit Command(About said) : about(std::move(said)) {}
 

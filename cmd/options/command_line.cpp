@@ -17,6 +17,7 @@
 
 #include "cmd/options/help.h"
 #include "cmd/render/render.h"
+#include "cmd/words/catalogue.h"
 #include "core/error.h"
 #include "core/text/text.h"
 
@@ -64,7 +65,7 @@ struct OptionText {
     const std::size_t space = text.find(' ');
     names = text.substr(0, space);
     if (space < gap) value = text.substr(space + 1, gap - space - 1);
-    help = text.substr(gap + 2);
+    if (gap != std::string::npos) help = text.substr(gap + 2);
   }
   std::string names;
   std::string value;  ///< empty for a flag
@@ -248,11 +249,18 @@ Options::Given& Options::add(const std::string& text, const OptionRules& rules) 
   given.cli.names = split(said.names.substr(0, braces), ',');
   given.cli.value = said.value;
   given.cli.takes = rules.takes;
-  given.cli.description = said.help;
+  given.cli.description = said.help.empty() ? help_of(given.name()) : said.help;
   given.cli.heading = global_ ? kGlobalHeading : heading_;
   given.cli.required = rules.required;
   given.expected = said.value;
   return given;
+}
+
+std::string Options::help_of(const std::string& option) const {
+  for (const Options* of = this; of != nullptr; of = of->above_) {
+    if (std::string text = option_text(of->cli_.name, option); !text.empty()) return text;
+  }
+  return option_text("every verb", option);
 }
 
 void Options::end_heading() { heading_ = kOptions; }

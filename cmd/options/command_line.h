@@ -102,10 +102,10 @@ class Options : core::Pinned {
   Options(const std::string& name, const std::string& summary);
   ~Options();
 
-  // An option is said as help has it: its names, how its value is called, and behind two spaces
-  // what it is: `-n,--repeat N  Run so many times`. Names without dashes are those of a positional;
-  // one may be both: `config,-c,--config FILE  Configuration`. What it takes is said by the target
-  // and the rules, never by how the value is called.
+  // An option is said as help has it: its names and how its value is called, `-n,--repeat N`. What
+  // it does is in words/options.json, or stands behind two spaces. Names without dashes are those
+  // of a positional; one may be both: `config,-c,--config FILE  Configuration`. What it takes is
+  // said by the target and the rules, never by how the value is called.
 
   void value(const std::string& text, const Target& into, const OptionRules& rules = {});
   /// One of a few words, `text|json`; another one is an error that names the near miss.
@@ -157,6 +157,8 @@ class Options : core::Pinned {
   struct Given;
   Options(CLI::App* app, Options* above);
   Given& add(const std::string& text, const OptionRules& rules);
+  /// Of words/options.json.
+  [[nodiscard]] std::string help_of(const std::string& option) const;
   [[nodiscard]] Options& chosen();
   [[nodiscard]] CliVerb tree() const;
   /// Takes the words behind `--` away, where the verb has a place for them.
@@ -195,8 +197,8 @@ class Options : core::Pinned {
 };
 
 /// Members that say themselves which options fill them, in their order:
-///     bool list_ = flag(&list_, "--list  List operators, one line each");
-///     std::string dump_ = value(&dump_, "dump DUMP  Dump to look into", {.required = true});
+///     bool list_ = flag(&list_, "--list");
+///     std::string dump_ = value(&dump_, "dump DUMP", {.required = true});
 /// Until the words are parsed they have the value they begin with.
 class OptionGroup : core::Pinned {
  public:

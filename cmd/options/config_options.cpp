@@ -169,19 +169,13 @@ void ConfigOptions::define(Options& options, bool required, bool with_positional
                  .check = no_mistyped_verb,
                  .heading = "Configuration"});
   if (with_command) {
-    options.command(
-        "command COMMAND  In place of a configuration: a program and its arguments, after --",
-        &command_);
+    options.command("command COMMAND", &command_);
   }
-  options.value("--seed N  Seed of all generators; overrides /seed", &seed_);
-  options.value("--device NAME  Device; overrides /device", &device_);
-  options.value("--timeout SECONDS  Kill a run after this many seconds; overrides /timeout",
-                &timeout_);
-  options.value("--set /POINTER=VALUE  Set one value of the configuration; repeatable", &sets_);
-  options.flag(
-      "--keep-values  Record the values of arguments and variables even if their names look like "
-      "secrets",
-      &keep_values_);
+  options.value("--seed N", &seed_);
+  options.value("--device NAME", &device_);
+  options.value("--timeout SECONDS", &timeout_);
+  options.value("--set /POINTER=VALUE", &sets_);
+  options.flag("--keep-values", &keep_values_);
   options.end_heading();
 }
 

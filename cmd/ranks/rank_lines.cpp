@@ -14,6 +14,7 @@
 #include <string>
 #include <utility>
 
+#include "cmd/words/causes.h"
 #include "cmd/words/finding_words.h"
 #include "core/digest/digest.h"
 #include "core/error.h"

@@ -160,28 +160,13 @@ class RankMeshFlags : public OptionGroup {
   }
 
  private:
-  std::vector<std::string> mesh_ =
-      value(&mesh_,
-            "--mesh AXIS=RANKS  Layout of the ranks, the last axis varies fastest: dp=4,tp=2",
-            {.commas = true});
-  std::vector<std::string> replicated_ =
-      value(&replicated_,
-            "--replicated AXIS  Axes of the mesh along which all parameters are replicas: dp",
-            {.commas = true});
+  std::vector<std::string> mesh_ = value(&mesh_, "--mesh AXIS=RANKS", {.commas = true});
+  std::vector<std::string> replicated_ = value(&replicated_, "--replicated AXIS", {.commas = true});
 };
 
 class RanksCommand final : public Command {
  public:
-  RanksCommand()
-      : Command({"ranks",
-                 "Check whether the replicas of a distributed run agree",
-                 {"repro-check exec -o run -- torchrun --nproc-per-node 2 train.py",
-                  "repro-check ranks run",
-                  "repro-check ranks run/rank-0 run/rank-3 --format json",
-                  "repro-check ranks run --mesh dp=4,tp=2 --replicated dp",
-                  // NOLINTNEXTLINE(bugprone-suspicious-missing-comma)
-                  "repro-check ranks run --ranks 0:512 --format jsonl > 0.jsonl    # for report "
-                  "--merge"}}) {}
+  RanksCommand() : Command({"ranks", "Check whether the replicas of a distributed run agree"}) {}
 
   core::ExitCode run(const GlobalOptions& globals) override {
     report_.check_output();
@@ -213,9 +198,7 @@ class RanksCommand final : public Command {
 
  private:
   std::vector<std::string> dumps_ =
-      value(&dumps_,
-            "dumps DUMP  Directory with one dump per rank, or dumps of single ranks",
-            {.takes = Takes::kDump, .required = true});
+      value(&dumps_, "dumps DUMP", {.takes = Takes::kDump, .required = true});
   RankRangeFlag ranks_ = group(&ranks_);
   RankMeshFlags mesh_ = group(&mesh_);
   ReportFlags report_ = group(&report_);

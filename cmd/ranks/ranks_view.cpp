@@ -19,6 +19,8 @@
 #include "cmd/render/say.h"
 #include "cmd/render/text.h"
 #include "cmd/reports/rank_slices.h"
+#include "cmd/words/catalogue.h"
+#include "cmd/words/causes.h"
 #include "cmd/words/finding_words.h"
 #include "comparators/ranks/ranks.h"
 #include "core/error.h"
@@ -36,48 +38,6 @@ namespace {
 using comparators::RankReads;
 using comparators::RanksReport;
 using comparators::ReplicaDifference;
-
-/// The document is the model of the text as well.
-constexpr std::array kLines{
-    ViewLine{"cause", "{text}", "cause"},
-    ViewLine{"code", "{}", "code"},
-    ViewLine{"fix", "{fix}", "cause"},
-    ViewLine{
-        "first",
-        "step {step}, {kind}: {shown}{more}[, {differing} of {of}][; {said}][; {who}][; {behind}]",
-        "first"},
-    ViewLine{"also",
-             "step {step}, {kind}: {cause/text}: {shown}{more}[, {differing} of {of}][; {said}]",
-             "independent"},
-    ViewLine{"fix", "{cause/fix}", "independent"},
-    ViewLine{
-        "then", "step {step}, {kind}: {shown}{more}[, {differing} of {of}][; {said}]", "inherited"},
-    ViewLine{"{weight}", "{text}", "below"},
-    ViewLine{"absent", "{}", "absent_ranks"},
-    ViewLine{"unread", "{who}: {message}", "unread_ranks"},
-    ViewLine{"cut short", "{who}: {steps:step}, the last operator was {last_operator}", "stopped"},
-    ViewLine{"raised", "{who}: {steps:step}, then {raised}[: {said}]", "raised"},
-    ViewLine{"compared", "{ranks_read:rank}, {steps:step}: {tallies}"},
-    ViewLine{
-        "sharded", "{:tensor} that one rank alone holds: nothing to compare them with", "alone"},
-    ViewLine{"not read", "{:tensor} without a digest", "tensors_unread"},
-    ViewLine{"not judged",
-             "{count:norm} of gradients against what all ranks hold of them: {why}",
-             "open_norms"},
-    ViewLine{"not judged", "{:exchange} in groups whose ranks are not known", "unplaced"},
-    ViewLine{"not judged",
-             "{count:parameter} that no wrapper replicates and nothing else proves to be replicas: "
-             "{shown}{more}",
-             "not_judged"},
-    ViewLine{"fix", "{advice}", "unknown_replicas"},
-    ViewLine{"fix", "{fix}", "why_not"},
-    ViewLine{
-        "note",
-        "no dump says of which run it is: they were made by an older repro-check, and are taken "
-        "for one run",
-        "unnamed"},
-    ViewLine{"fix", "{}", "fixes"},
-};
 
 /// `a.weight, a.bias`, and how many more there are.
 void put_names(const std::vector<std::string>& names, Json& into) {
@@ -249,7 +209,7 @@ Json ranks_document(const RanksReport& it, const RankReads& reads, const std::st
   f NAMED("expected_ranks", expected) MEMBER(steps) MEMBER(ranks) MEMBER(absent) MEMBER(replicated)
       MEMBER(set_aside) MEMBER(collectives) MEMBER(messages) MEMBER(unplaced) MEMBER(norms);
   const auto open = f.part("open_norms", it.open_norms > 0);
-  if (open) (*open)("count", it.open_norms)("why", it.why_open);
+  if (open) (*open)("count", it.open_norms)("why", Sentence{it.why_open});
   f MEMBER(alone) NAMED("tensors_unread", unread);
   f MEMBER(why_not);
   document["first"] = nullptr;
@@ -422,7 +382,7 @@ RanksBody body_of(Json document, const RanksReport& report) {
     const Json& fix = finding["fix"];
     if (std::ranges::count(document["fixes"], fix) == 0) document["fixes"].push_back(fix);
   }
-  return {said_lines(kLines, document), next_commands(report)};
+  return {said_lines(view_lines("ranks"), document), next_commands(report)};
 }
 
 constexpr std::array<std::string_view, 4> kRankFormats{"text", "json", "jsonl", "html"};

@@ -55,13 +55,7 @@ std::unique_ptr<OutputLock> hold_replaced(const std::filesystem::path& dump) {
 
 class RecordCommand final : public Command {
  public:
-  RecordCommand()
-      : Command(
-            {"record",
-             "Record one run of a configuration into one dump",
-             {"repro-check record -c config.json -o before-upgrade",
-              "repro-check record -c config.json -o one-thread --set /threads=1 --run baseline"}}) {
-  }
+  RecordCommand() : Command({"record", "Record one run of a configuration into one dump"}) {}
 
   core::ExitCode run(const GlobalOptions& globals) override {
     const configs::Config config = config_.load();
@@ -93,13 +87,10 @@ class RecordCommand final : public Command {
 
  private:
   ConfigOptions config_ = group(&config_, true);
-  std::string out_ = value(
-      &out_, "-o,--out DIR  Directory of the dump", {.takes = Takes::kDirectory, .required = true});
-  std::optional<std::string> run_name_ =
-      value(&run_name_,
-            "--run NAME  Run to record, with its overrides; else the configuration without any");
-  bool force_ = flag(&force_, "--force  Replace a dump that exists");
-  std::string format_ = word(&format_, "--format text|json  Format of the summary", "text");
+  std::string out_ = value(&out_, "-o,--out DIR", {.takes = Takes::kDirectory, .required = true});
+  std::optional<std::string> run_name_ = value(&run_name_, "--run NAME");
+  bool force_ = flag(&force_, "--force");
+  std::string format_ = word(&format_, "--format text|json", "text");
 };
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include "cmd/recording/program_recording.h"
 #include "cmd/terminal/logging.h"
 #include "cmd/terminal/output.h"
+#include "cmd/words/causes.h"
 #include "configs/spec/run_config.h"
 #include "core/error.h"
 #include "core/text/secrets.h"
@@ -302,24 +303,25 @@ Report failed_run_report(const std::vector<RecordingResult>& results,
                          bool is_compared) {
   Report report;
   report.status = Status::kRunFailed;
-  std::string whole;
+  std::vector<std::string> whole;
   for (const RecordingResult& result : results) {
     comparators::RunSummary summary = result.summary;
     if (result.totals) {
-      whole += (whole.empty() ? "" : ", ") + summary.name;
+      whole.push_back(summary.name);
       summary.manifest = open_own(summary.location)->manifest();
     } else {
       const std::string joint = summary.signal.empty() ? ": " : " ";
-      report.reasons.insert(report.reasons.begin(), summary.name + joint + summary.message);
-      report.mend = result.hint;
+      report.reasons.insert(report.reasons.begin(),
+                            as_said(summary.name + joint + summary.message));
+      report.mend = as_said(result.hint);
     }
     report.runs.push_back(std::move(summary));
   }
   if (!whole.empty() && !is_compared) {
-    report.reasons.push_back("nothing was compared: only " + whole + " is whole");
+    report.reasons.push_back(comparators::Phrase("only-some-whole", {{"runs", whole}}));
   }
   for (const std::string& name : not_started) {
-    report.reasons.push_back("run " + name + " was not started");
+    report.reasons.push_back(comparators::Phrase("run-not-started", {{"run", name}}));
   }
   return report;
 }

@@ -42,6 +42,7 @@ std::string few_text(const Json& list, Names names) {
 /// @param unit  as say() has them
 std::string value_text(const Json& value, std::string_view unit, Names names) {
   if (value.is_null()) return {};
+  if (value.is_object()) return value_text(value.at("text"), unit, names);  // a phrase
   if (unit == "ulp") {
     std::uint64_t ulp = 0;
     describe(JsonReader(value), ulp);
@@ -70,10 +71,11 @@ std::string value_text(const Json& value, std::string_view unit, Names names) {
     const std::uint64_t count = value.is_array() ? value.size() : value.get<std::uint64_t>();
     return unit == "count" ? format_count(count) : format_count(count, unit);
   }
+  if (value.is_number_float()) return fmt::format("{}", value.get<double>());
   if (!value.is_array()) return value.dump();
   const std::string text =
       joined(value, ", ", [&](const Json& item) { return value_text(item, "", names); });
-  return !value.empty() && value.front().is_string() ? text : "[" + text + "]";
+  return value.empty() || value.front().is_number() ? "[" + text + "]" : text;
 }
 
 /// @param whole  turns false where something is asked for that is not there

@@ -32,11 +32,11 @@ std::string say(std::string_view text, const Json& model);
 std::string say_unescaped(std::string_view text, const Json& model);
 
 struct ViewLine {
-  std::string_view label;  ///< as say() takes it, like the text
-  std::string_view text;
+  std::string label;  ///< as say() takes it, like the text
+  std::string text;
   /// A line for each item of that list, which is the model of its line; or for that object; or none
   /// where there is no such thing, or 0 of it. Empty: one line for the whole model.
-  std::string_view each = {};
+  std::string each = {};
 };
 
 struct SaidLine {

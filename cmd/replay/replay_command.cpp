@@ -224,10 +224,7 @@ class ReplayCommand final : public Command {
  public:
   ReplayCommand()
       : Command({"replay",
-                 "Execute one recorded operator again, and check whether its result repeats",
-                 {"repro-check replay repro-check-out/baseline --op 41",
-                  "repro-check replay A --op 41 -n 100 --threads 1,2,8 --isa default,avx2",
-                  "repro-check replay A --op 41 --against B --format json"}}) {}
+                 "Execute one recorded operator again, and check whether its result repeats"}) {}
 
   core::ExitCode run(const GlobalOptions& globals) override {
     ReplayFindings findings;
@@ -298,35 +295,20 @@ class ReplayCommand final : public Command {
     return worst_exit(reports);
   }
 
-  std::string dump_ = value(&dump_,
-                            "dump DUMP  Dump that holds the operator's inputs",
-                            {.takes = Takes::kDump, .required = true});
-  std::uint64_t op_ = value(&op_, "--op INDEX  Which operator", {.required = true}, 0);
-  unsigned calls_ = value(&calls_, "-n,--calls N  Number of calls at each setting (20)", {}, 20);
-  std::vector<int> threads_ = value(
-      &threads_, "--threads N  Thread counts to try: 1,2,8 (the recorded one)", {.commas = true});
-  std::vector<std::string> isas_ =
-      value(&isas_,
-            "--isa NAME  Instruction sets to try, each in a process of its own: default,avx2",
-            {.commas = true});
-  std::string dtype_ = word(
-      &dtype_,
-      "--dtype float64|none  Precision of the result that the recorded outputs are compared with",
-      "float64");
-  std::string device_ =
-      value(&device_, "--device DEVICE  Where to execute it (where it was recorded)");
-  std::optional<std::string> against_ = value(&against_,
-                                              "--against DUMP  Dump of the other run: report which "
-                                              "of the two is farther from the float64 result",
-                                              {.takes = Takes::kDump});
+  std::string dump_ = value(&dump_, "dump DUMP", {.takes = Takes::kDump, .required = true});
+  std::uint64_t op_ = value(&op_, "--op INDEX", {.required = true}, 0);
+  unsigned calls_ = value(&calls_, "-n,--calls N", {}, 20);
+  std::vector<int> threads_ = value(&threads_, "--threads N", {.commas = true});
+  std::vector<std::string> isas_ = value(&isas_, "--isa NAME", {.commas = true});
+  std::string dtype_ = word(&dtype_, "--dtype float64|none", "float64");
+  std::string device_ = value(&device_, "--device DEVICE");
+  std::optional<std::string> against_ = value(&against_, "--against DUMP", {.takes = Takes::kDump});
   std::optional<std::string> recorder_ =
-      value(&recorder_, "--recorder FILE  Recorder to use", {.takes = Takes::kFile});
-  std::optional<std::uint64_t> timeout_ = value(
-      &timeout_, "--timeout SECONDS  Kill a process that executes it after this many seconds");
+      value(&recorder_, "--recorder FILE", {.takes = Takes::kFile});
+  std::optional<std::uint64_t> timeout_ = value(&timeout_, "--timeout SECONDS");
   std::vector<std::string> references_ = references(&references_);
-  std::optional<std::string> output_ =
-      value(&output_, "--output FILE  Write to a file instead of stdout", {.takes = Takes::kFile});
-  std::string format_ = word(&format_, "--format text|json  Format", "text");
+  std::optional<std::string> output_ = value(&output_, "--output FILE", {.takes = Takes::kFile});
+  std::string format_ = word(&format_, "--format text|json", "text");
 };
 
 }  // namespace

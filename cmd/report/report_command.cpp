@@ -59,14 +59,7 @@ void require_renderable(const std::vector<std::string_view>& formats) {
 /// `repro-check report`: renders a JSON report again, or puts slices of one together.
 class ReportCommand final : public Command {
  public:
-  ReportCommand()
-      : Command(
-            {"report",
-             "Print a saved JSON report, also in another format",
-             {"repro-check report report.json",
-              std::string("repro-check report report.json --report markdown=summary.md "
-                          "--report sarif=repro.sarif"),
-              "repro-check report --merge slice-*.jsonl    # of ranks or diff --format jsonl"}}) {}
+  ReportCommand() : Command({"report", "Print a saved JSON report, also in another format"}) {}
 
   core::ExitCode run(const GlobalOptions& globals) override {
     if (file_.has_value() == !slices_.empty()) {
@@ -104,13 +97,9 @@ class ReportCommand final : public Command {
     return worst_exit(reports);
   }
 
-  std::optional<std::string> file_ =
-      value(&file_, "file REPORT.json  JSON report", {.takes = Takes::kFile});
+  std::optional<std::string> file_ = value(&file_, "file REPORT.json", {.takes = Takes::kFile});
   std::vector<std::string> slices_ =
-      value(&slices_,
-            "--merge FILE  Merge reports of `ranks` or `diff` in JSON Lines, each over some ranks, "
-            "into one over all ranks",
-            {.takes = Takes::kFile, .words = true});
+      value(&slices_, "--merge FILE", {.takes = Takes::kFile, .words = true});
   ReportFlags report_ = group(&report_);
 };
 

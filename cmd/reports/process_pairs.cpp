@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/reports/process_pairs.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <map>
@@ -50,7 +48,6 @@ void pair_by(const Key& key, bool of_all, LeftOver& left, ProcessPairs& found) {
 
 ProcessPairs pair_processes(const std::vector<ChildProcess>& baseline,
                             const std::vector<ChildProcess>& candidate) {
-  constexpr std::array<std::string_view, 2> kSides{"baseline", "candidate"};
   ProcessPairs found;
   LeftOver left;
   for (std::size_t side = 0; side < left.size(); ++side) {
@@ -58,10 +55,9 @@ ProcessPairs pair_processes(const std::vector<ChildProcess>& baseline,
       if (process.recorded) {
         left[side].push_back(&process);
       } else {
-        found.reasons.push_back(
-            fmt::format("a process of the {} used PyTorch and was not recorded: {}",
-                        kSides[side],
-                        shown_process(process)));
+        found.reasons.push_back(comparators::Phrase(
+            "process-not-recorded",
+            {{"run", comparators::run_field(side == 0)}, {"process", shown_process(process)}}));
       }
     }
   }
@@ -70,11 +66,10 @@ ProcessPairs pair_processes(const std::vector<ChildProcess>& baseline,
   pair_by([](const ChildProcess& it) { return it.how; }, true, left, found);
   for (std::size_t side = 0; side < left.size(); ++side) {
     for (const ChildProcess* process : left[side]) {
-      found.reasons.push_back(
-          fmt::format("a process of the {} is in one run only ({} operators): {}",
-                      kSides[side],
-                      process->operators,
-                      shown_process(*process)));
+      found.reasons.push_back(comparators::Phrase("process-in-one-run",
+                                                  {{"run", comparators::run_field(side == 0)},
+                                                   {"operators", process->operators},
+                                                   {"process", shown_process(*process)}}));
     }
   }
   // In the order in which the baseline made them: `proc-2` before `proc-10`.

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "comparators/report/finding.h"
 #include "core/trace/run_manifest.h"
 
 namespace repro_check::cmd {
@@ -18,9 +19,9 @@ struct ProcessPair {
 /// The other processes of two runs of a program.
 struct ProcessPairs {
   std::vector<ProcessPair> pairs;
-  /// Sentences: processes that one run alone has, and those of which nothing was recorded although
-  /// they had loaded PyTorch.
-  std::vector<std::string> reasons;
+  /// Processes that one run alone has, and those of which nothing was recorded although they had
+  /// loaded PyTorch.
+  comparators::Phrases reasons;
 };
 
 /// Pairs processes by how they were made and by their command lines, those that are alike in that

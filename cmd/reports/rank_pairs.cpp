@@ -2,7 +2,6 @@
 #include "cmd/reports/rank_pairs.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <exception>
@@ -123,9 +122,8 @@ Report missing_rank(const RankPair& pair) {
     run.message = dump.string() + ": no such directory";
     missing.push_back(dump.string());
   }
-  report.reasons = {fmt::format(
-      "rank {} is missing: there is no {}", pair.rank, fmt::join(missing, ", and no "))};
-  report.mend = "record again with all ranks, or compare the existing ones: --ranks";
+  report.reasons = {
+      comparators::Phrase("rank-not-there", {{"number", pair.rank}, {"dumps", missing}})};
   return report;
 }
 
@@ -147,20 +145,21 @@ std::string run_of(const fs::path& dump) {
   }
 }
 
-/// Why the ranks of one side are not those of one run; empty where they are.
-std::string mixture_of(const std::vector<RankPair>& pairs, fs::path RankPair::*side) {
+/// Why the ranks of one side are not those of one run; null where they are.
+std::optional<comparators::Phrase> mixture_of(const std::vector<RankPair>& pairs,
+                                              fs::path RankPair::*side) {
   std::map<std::string, comparators::RankList> ranks;
   for (const RankPair& pair : pairs) {
     if (const std::string run = run_of(pair.*side); !run.empty()) ranks[run].push_back(pair.rank);
   }
-  if (ranks.size() < 2) return {};
+  if (ranks.size() < 2) return std::nullopt;
   std::vector<std::string> texts;
   for (const auto& [run, list] : ranks) {
     texts.push_back(fmt::format("{} on {}", run, comparators::numbered("rank", list)));
   }
-  return fmt::format("the ranks of {} are of several runs: {}",
-                     (pairs.front().*side).parent_path().string(),
-                     fmt::join(texts, "; "));
+  return comparators::Phrase(
+      "mixed-ranks",
+      {{"dump", (pairs.front().*side).parent_path().string()}, {"runs", std::move(texts)}});
 }
 
 }  // namespace
@@ -168,14 +167,13 @@ std::string mixture_of(const std::vector<RankPair>& pairs, fs::path RankPair::*s
 std::vector<JudgedPair> judge_ranks(const std::vector<RankPair>& pairs,
                                     const std::function<Report(const RankPair&)>& judge_pair) {
   std::vector<JudgedPair> judged;
-  std::string mixture = mixture_of(pairs, &RankPair::baseline);
-  if (mixture.empty()) mixture = mixture_of(pairs, &RankPair::candidate);
+  auto mixture = mixture_of(pairs, &RankPair::baseline);
+  if (!mixture) mixture = mixture_of(pairs, &RankPair::candidate);
   for (const RankPair& pair : pairs) {
     const bool is_whole = is_there(pair.baseline) && is_there(pair.candidate);
-    if (!mixture.empty() || !is_whole) {
+    if (mixture || !is_whole) {
       Report report = missing_rank(pair);
-      if (is_whole) report.reasons = {mixture};
-      if (is_whole) report.mend = "compare the ranks of one run with those of another one";
+      if (is_whole) report.reasons = {*mixture};
       judged.push_back({pair.rank, std::nullopt, false, std::move(report)});
       continue;
     }

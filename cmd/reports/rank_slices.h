@@ -20,8 +20,7 @@ class RankRangeFlag : public OptionGroup {
   [[nodiscard]] comparators::RankRange range() const;
 
  private:
-  std::optional<std::string> text_ =
-      value(&text_, "--ranks FIRST:END  Only these ranks, without END: 0:512");
+  std::optional<std::string> text_ = value(&text_, "--ranks FIRST:END");
 };
 
 /// `0:512`

@@ -144,25 +144,14 @@ class ReportFlags : public OptionGroup {
                                             "--format text|json|jsonl  Format of the report",
                                             {},
                                             {.mend = report_meant_by, .heading = "Report"});
-  std::optional<std::string> output_ =
-      value(&output_,
-            "--output FILE  Write the report to a file, not to stdout",
-            {.takes = Takes::kFile});
+  std::optional<std::string> output_ = value(&output_, "--output FILE", {.takes = Takes::kFile});
   std::vector<std::string> report_words_ =
-      value(&report_words_,
-            "--report FORMAT=DEST  Write one more report; repeatable. DEST is a file, +FILE to "
-            "append, - for stdout",
-            {.takes = Takes::kReport});
-  std::string source_root_ = value(
-      &source_root_,
-      "--source-root DIR  CI reports name source files relative to this directory (the repository)",
-      {.takes = Takes::kDirectory});
-  std::string junit_dialect_ = word(&junit_dialect_,
-                                    "--junit-dialect common|strict  strict leaves out file and "
-                                    "line, for readers that check a schema");
-  bool all_ = flag(&all_, "--all  List every divergent operator");
-  std::optional<std::size_t> top_ =
-      value(&top_, "--top N  List at most N divergent operators (10)");
+      value(&report_words_, "--report FORMAT=DEST", {.takes = Takes::kReport});
+  std::string source_root_ =
+      value(&source_root_, "--source-root DIR", {.takes = Takes::kDirectory});
+  std::string junit_dialect_ = word(&junit_dialect_, "--junit-dialect common|strict");
+  bool all_ = flag(&all_, "--all");
+  std::optional<std::size_t> top_ = value(&top_, "--top N");
   std::vector<ReportDestination> destinations_;
 };
 

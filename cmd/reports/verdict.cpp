@@ -2,7 +2,6 @@
 #include "cmd/reports/verdict.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,6 +17,7 @@
 #include "cmd/recording/source_files.h"
 #include "cmd/reports/process_pairs.h"
 #include "cmd/terminal/output.h"
+#include "cmd/words/causes.h"
 #include "cmd/words/report_words.h"
 #include "comparators/align/any_order.h"
 #include "comparators/runs/second_pair.h"
@@ -131,8 +131,8 @@ void add_failure(Report& report, const core::Error& error) {
     else
       report.also.push_back(status);
   }
-  report.reasons.emplace_back(error.what());
-  if (report.mend.empty()) report.mend = error.hint();
+  report.reasons.push_back(as_said(error.what()));
+  if (mend_of(report).empty()) report.mend = as_said(error.hint());
 }
 
 std::string host_name() {
@@ -186,7 +186,7 @@ Report judge_pair(const std::filesystem::path& baseline,
 }
 
 /// What keeps the verdict from being a pass, whatever was compared.
-void add_reasons(std::vector<std::string> reasons, Report& report) {
+void add_reasons(comparators::Phrases reasons, Report& report) {
   if (reasons.empty()) return;
   if (report.status == Status::kReproducible) {
     report.status = Status::kNotComparable;
@@ -194,12 +194,8 @@ void add_reasons(std::vector<std::string> reasons, Report& report) {
     const Status also = Status::kNotComparable;
     name_statuses({&also, 1}, report);
   }
-  std::ranges::move(reasons, std::back_inserter(report.reasons));
-  if (report.mend.empty()) {
-    report.mend =
-        "record both runs so that the same processes are recorded, or leave the others out with "
-        "\"processes\": \"main\"";
-  }
+  append(std::move(reasons), report.reasons);
+  if (mend_of(report).empty()) report.mend = comparators::Phrase("do-record-same-processes");
 }
 
 /// The workers of pools of one side, and their dumps.

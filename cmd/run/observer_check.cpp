@@ -23,6 +23,7 @@ namespace repro_check::cmd {
 namespace {
 
 using comparators::ObserverFinding;
+using comparators::Phrase;
 using comparators::Report;
 using comparators::Status;
 using Outputs = std::vector<RecorderOutput>;
@@ -42,8 +43,6 @@ constexpr std::array<Way, 4> kWays{{{", bare", true, core::DumpLevel::kDigest},
 /// Runs without recording before it is said to change anything: what does not repeat may have done
 /// so twice by chance.
 constexpr unsigned kMoreBare = 4;
-
-constexpr const char* kFillIt = "fill the tensor in the model (zeros instead of empty)";
 
 std::filesystem::path observer_directory(std::filesystem::path dump) { return dump += ".observer"; }
 
@@ -178,11 +177,6 @@ bool ask(const RecordingJob& run,
   return true;
 }
 
-/// To be appended to what was found.
-std::string reading_text(const ObserverFinding& finding) {
-  return finding.unwritten.empty() ? "" : "; " + finding.unwritten;
-}
-
 }  // namespace
 
 bool ObserverCheck::changed() const {
@@ -212,11 +206,11 @@ void add_observed(const ObserverCheck& check, bool is_program, Report& report) {
       std::ranges::find(check.findings, Outcome::kUnrepeated, &ObserverFinding::outcome);
   if (found == check.findings.end() || report.status == Status::kDiverged) return;
   report.kind = comparators::DivergenceKind::kUnrepeated;
-  std::string reason = fmt::format("{}: {}: the {} itself does not repeat{}",
-                                   found->run,
-                                   found->detail,
-                                   is_program ? "program" : "model",
-                                   reading_text(*found));
+  Phrase reason("does-not-repeat",
+                {{"run", found->run},
+                 {"detail", found->detail},
+                 {"is_program", is_program},
+                 {"reading", found->unwritten}});
   const core::ExitCode code = comparators::exit_code_of(report);
   if (code == core::ExitCode::kRunFailed || code == core::ExitCode::kDumpUnusable) {
     report.also.push_back(Status::kDiverged);
@@ -226,31 +220,24 @@ void add_observed(const ObserverCheck& check, bool is_program, Report& report) {
   if (report.status != Status::kReproducible) report.also.push_back(report.status);
   report.status = Status::kDiverged;
   report.reasons.insert(report.reasons.begin(), std::move(reason));
-  if (!found->unwritten.empty()) {
-    report.mend = kFillIt;
-    return;
-  }
-  report.mend = fmt::format(
-      "recording can hide a race: record more runs (-n 29), or remove possible races: one "
-      "\"seed\", --set /determinism=error, {}",
-      is_program ? "OMP_NUM_THREADS=1 in \"env\"" : "--set /threads=1");
+  report.mend = found->unwritten.empty() ? Phrase("do-remove-races", {{"is_program", is_program}})
+                                         : Phrase("do-fill-tensor");
 }
 
 Report observer_report(const std::vector<RecordingJob>& jobs, const ObserverCheck& check) {
   Report report;
   report.status = Status::kObserverEffect;
   report.observer = check.findings;
-  report.mend = kFillIt;
+  report.mend = Phrase("do-fill-tensor");
   for (const ObserverFinding& finding : check.findings) {
     if (finding.outcome != Outcome::kChanged) continue;
-    report.reasons.push_back("recording " + finding.run + " at level " + finding.level +
-                             " changed what it returns: output " + finding.output + ", " +
-                             finding.detail + reading_text(finding));
-    if (finding.unwritten.empty()) {
-      report.mend =
-          "this is a defect of the recorder, or the model checks how it is run: please report it "
-          "with the model";
-    }
+    report.reasons.push_back(Phrase("recording-changes",
+                                    {{"run", finding.run},
+                                     {"level", finding.level},
+                                     {"output", finding.output},
+                                     {"detail", finding.detail},
+                                     {"reading", finding.unwritten}}));
+    if (finding.unwritten.empty()) report.mend = Phrase("do-report-recorder");
   }
   for (const RecordingJob& job : jobs) {
     comparators::RunSummary summary;

@@ -40,14 +40,7 @@ Round ended(const std::vector<RecordingJob>& jobs, const ObserverCheck& check) {
 class RunCommand final : public Command {
  public:
   RunCommand()
-      : Command({"run",
-                 "Record the runs of a program or a configuration, and compare them",
-                 {"repro-check run -- python train.py",
-                  "repro-check run -c config.json",
-                  "repro-check run -c config.json --set /determinism=error --out with-determinism",
-                  "repro-check run -c config.json -n 29",
-                  "repro-check run -c config.json --explain",
-                  "repro-check run -c config.json --format json | python3 -m json.tool"}}) {}
+      : Command({"run", "Record the runs of a program or a configuration, and compare them"}) {}
 
   core::ExitCode run(const GlobalOptions& globals) override {
     config_.set("/compare/numbers", numbers_.json());
@@ -113,19 +106,11 @@ class RunCommand final : public Command {
   }
 
   ConfigOptions config_ = group(&config_, true);
-  std::optional<std::uint64_t> repeat_ =
-      value(&repeat_, "-n,--repeat N  Number of runs (2); overrides /repeat");
-  std::optional<std::string> out_ =
-      value(&out_,
-            "--out DIR  Directory of dumps and reports; overrides /dump/directory",
-            {.takes = Takes::kDirectory});
-  bool force_ = flag(&force_, "--force  Replace dumps even if no earlier `run` wrote them");
-  bool check_observer_ =
-      flag(&check_observer_,
-           "--check-observer  First check whether recording changes the result of each run");
-  bool explain_ = flag(&explain_,
-                       "--explain  Execute the first divergent operator again by itself, and "
-                       "report whether it repeats");
+  std::optional<std::uint64_t> repeat_ = value(&repeat_, "-n,--repeat N");
+  std::optional<std::string> out_ = value(&out_, "--out DIR", {.takes = Takes::kDirectory});
+  bool force_ = flag(&force_, "--force");
+  bool check_observer_ = flag(&check_observer_, "--check-observer");
+  bool explain_ = flag(&explain_, "--explain");
   NumbersFlag numbers_ = group(&numbers_);
   ReportFlags report_ = group(&report_);
 };

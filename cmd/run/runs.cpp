@@ -144,10 +144,11 @@ void add_what_is_left(const Report* shown, Report& failed) {
   failed.policy_kind = shown->policy_kind;
   failed.differences = shown->differences;
   if (shown->status == Status::kPartial) {
-    failed.reasons.push_back("the dump of the failed run is " + shown->reasons.front());
+    failed.reasons.push_back(comparators::Phrase(
+        "dump-of-failed", {{"what", comparators::Phrases{shown->reasons.front()}}}));
   } else if (shown->runs.at(1).status == "partial" && shown->coverage.candidate_ops > 0) {
-    failed.reasons.push_back("the failed run was compared up to op " +
-                             std::to_string(shown->coverage.candidate_ops - 1));
+    failed.reasons.push_back(
+        comparators::Phrase("failed-compared-up-to", {{"op", shown->coverage.candidate_ops - 1}}));
   }
 }
 

@@ -236,12 +236,9 @@ void mention_other_runs(const configs::Config& config, const configs::RunSpec& s
 class EnvCommand final : public Command {
  public:
   EnvCommand()
-      : Command(
-            {"env",
-             "Show the machine and the installed parts, or the variables that a configuration sets",
-             {"repro-check env",
-              "repro-check env --clean",
-              "eval \"$(repro-check env -c config.json --run candidate)\""}}) {}
+      : Command({"env",
+                 "Show the machine and the installed parts, or the variables that a configuration "
+                 "sets"}) {}
 
   core::ExitCode run(const GlobalOptions&) override {
     if (clean_) {
@@ -272,8 +269,8 @@ class EnvCommand final : public Command {
 
  private:
   ConfigOptions config_ = group(&config_, false);
-  std::optional<std::string> run_name_ = value(&run_name_, "--run NAME  Run of the configuration");
-  bool clean_ = flag(&clean_, "--clean  Remove what was built at first use");
+  std::optional<std::string> run_name_ = value(&run_name_, "--run NAME");
+  bool clean_ = flag(&clean_, "--clean");
 };
 
 }  // namespace

@@ -19,12 +19,7 @@ namespace {
 
 class InitCommand final : public Command {
  public:
-  InitCommand()
-      : Command({"init",
-                 "Write a starting configuration for a model or a program",
-                 {"repro-check init model.pt -o config.json",
-                  "repro-check init model.pt --method generate > config.json",
-                  "repro-check init --program -o config.json -- python train.py --epochs 1"}}) {}
+  InitCommand() : Command({"init", "Write a starting configuration for a model or a program"}) {}
 
   core::ExitCode run(const GlobalOptions&) override {
     require_free_output();
@@ -83,15 +78,11 @@ class InitCommand final : public Command {
   }
 
   std::vector<std::string> words_ =
-      value(&words_,
-            "model MODEL.pt  TorchScript file; with --program: the command, after --",
-            {.takes = Takes::kFileOrCommand, .required = true});
-  bool is_program_ =
-      flag(&is_program_, "--program  Write a configuration for a program that uses PyTorch");
-  std::string method_ = value(&method_, "--method NAME  Method to run (forward)", {}, "forward");
-  std::optional<std::string> output_ =
-      value(&output_, "-o,--output FILE  Write to a file, not to stdout", {.takes = Takes::kFile});
-  bool force_ = flag(&force_, "--force  Replace the file if it exists");
+      value(&words_, "model MODEL.pt", {.takes = Takes::kFileOrCommand, .required = true});
+  bool is_program_ = flag(&is_program_, "--program");
+  std::string method_ = value(&method_, "--method NAME", {}, "forward");
+  std::optional<std::string> output_ = value(&output_, "-o,--output FILE", {.takes = Takes::kFile});
+  bool force_ = flag(&force_, "--force");
 };
 
 }  // namespace

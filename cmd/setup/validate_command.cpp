@@ -70,11 +70,7 @@ void expect_reference(const configs::Config& config) {
 
 class ValidateCommand final : public Command {
  public:
-  ValidateCommand()
-      : Command({"validate",
-                 "Check a configuration without running it",
-                 {"repro-check validate -c config.json",
-                  "repro-check validate -c config.json --set /threads=2"}}) {}
+  ValidateCommand() : Command({"validate", "Check a configuration without running it"}) {}
 
   core::ExitCode run(const GlobalOptions& globals) override {
     const configs::Config config = config_.load();

@@ -7,6 +7,15 @@ namespace repro_check::cmd {
 
 DESCRIBE(FindingRow,
          MEMBER(table) MEMBER(weight) MEMBER(title) MEMBER(evidence) MEMBER(advice) MEMBER(when))
+DESCRIBE(RuleRow,
+         MEMBER(id) MEMBER(name) MEMBER(junit_type) MEMBER(title) MEMBER(description) MEMBER(help))
+
+/// `[label, text]`, or `[label, text, each]`.
+void describe(JsonReader f, ViewLine& line) {
+  std::vector<std::string> texts;
+  describe(f, texts);
+  line = {texts.at(0), texts.at(1), texts.size() > 2 ? texts[2] : ""};
+}
 DESCRIBE(CauseRow, MEMBER(title) MEMBER(headline) MEMBER(advice))
 
 namespace {
@@ -44,9 +53,14 @@ Catalogue read_catalogue() {
   Json json = Json::parse(catalogue_text());
   const Json parts = json.at("parts");
   put_parts(parts, json);
+  std::vector<RuleRow> rules;
+  describe(JsonReader(json.at("rules")), rules);
   return {rows_in<FindingRow>(json.at("findings")),
           rows_in<CauseRow>(json.at("causes")),
+          std::move(rules),
           rows_in<std::string>(json.at("phrases")),
+          rows_in<std::string>(json.at("fixes")),
+          rows_in<std::vector<ViewLine>>(json.at("views")),
           rows_in<std::string>(json.at("headlines"))};
 }
 
@@ -55,6 +69,26 @@ Catalogue read_catalogue() {
 const Catalogue& catalogue() {
   static const Catalogue kCatalogue = read_catalogue();
   return kCatalogue;
+}
+
+namespace {
+
+/// What options.json says of a verb.
+const Json& texts_of_verb(std::string_view verb) {
+  static const Json kTexts = Json::parse(options_text());  // alone: every start needs it
+  static const Json kNothing = Json::object();
+  const auto found = kTexts.find(std::string(verb));
+  return found == kTexts.end() ? kNothing : *found;
+}
+
+}  // namespace
+
+std::string option_text(std::string_view verb, std::string_view option) {
+  return texts_of_verb(verb).value(std::string(option), "");
+}
+
+std::vector<std::string> example_commands(std::string_view verb) {
+  return texts_of_verb(verb).value("examples", std::vector<std::string>());
 }
 
 const FindingRow& row_of(comparators::FindingId id) {
@@ -68,7 +102,13 @@ const CauseRow& row_of(comparators::CauseKind kind) {
              : catalogue().causes.at(std::string(comparators::cause_id(kind)));
 }
 
+const std::vector<ViewLine>& view_lines(std::string_view key) {
+  return catalogue().views.find(key)->second;
+}
+
 std::string_view phrase_text(std::string_view key) { return text_in(catalogue().phrases, key); }
+
+std::string_view phrase_fix(std::string_view key) { return text_in(catalogue().fixes, key); }
 
 std::string_view phrase_headline(std::string_view key) {
   return text_in(catalogue().headlines, key);

@@ -5,7 +5,9 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "cmd/render/say.h"
 #include "comparators/report/finding.h"
 #include "comparators/report/report.h"
 
@@ -30,12 +32,27 @@ struct CauseRow {
   std::string advice;    ///< empty where it depends on the operator
 };
 
+/// What CI systems show: a row of SARIF, of Code Quality and of JUnit.
+struct RuleRow {
+  std::string id;          ///< `RC1001`
+  std::string name;        ///< `DivergenceOrigin`
+  std::string junit_type;  ///< behind `repro_check.`
+  std::string title;
+  std::string description;  ///< at most 1024 characters
+  std::string help;         ///< how to check it and what to do
+};
+
 /// By id, which is stable: in JSON, and in expectations of a gate.
 struct Catalogue {
   std::map<std::string, FindingRow, std::less<>> findings;
   std::map<std::string, CauseRow, std::less<>> causes;
+  std::vector<RuleRow> rules;  ///< by RuleId
   std::map<std::string, std::string, std::less<>>
       phrases;  ///< what evidence and advice are made of
+  /// What to do about a reason why runs cannot pass or be compared, by its phrase.
+  std::map<std::string, std::string, std::less<>> fixes;
+  /// Of what commands show.
+  std::map<std::string, std::vector<ViewLine>, std::less<>> views;
   /// In a verdict line, by phrases that say more of a cause than its own headline does.
   std::map<std::string, std::string, std::less<>> headlines;
 };
@@ -43,12 +60,22 @@ struct Catalogue {
 const Catalogue& catalogue();
 /// catalogue.json as it stands there.
 std::string_view catalogue_text() noexcept;
+std::string_view options_text() noexcept;
+/// What an option of a verb does, as options.json says it: `every verb` has what several take.
+/// Empty where it says nothing. @param option  its last name, `--out`
+std::string option_text(std::string_view verb, std::string_view option);
+/// Whole command lines, for the help of a verb.
+std::vector<std::string> example_commands(std::string_view verb);
 
 const FindingRow& row_of(comparators::FindingId id);
 /// Of kNone a row without words.
 const CauseRow& row_of(comparators::CauseKind kind);
+/// @param key  there has to be one
+const std::vector<ViewLine>& view_lines(std::string_view key);
 /// Empty where no phrase is called so.
 std::string_view phrase_text(std::string_view key);
+/// Empty where nothing is known.
+std::string_view phrase_fix(std::string_view key);
 /// Empty where the phrase has no headline.
 std::string_view phrase_headline(std::string_view key);
 

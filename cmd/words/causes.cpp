@@ -44,6 +44,12 @@ std::string words_of(const Phrase& phrase) {
   return say_unescaped(phrase_text(phrase.key), fields_json(phrase.fields));
 }
 
+Phrase as_said(std::string text) { return Phrase("text", {{"text", std::move(text)}}); }
+
+std::string fix_of(const Phrase& reason) {
+  return say_unescaped(phrase_fix(reason.key), fields_json(reason.fields));
+}
+
 std::vector<std::string> texts_of(const Phrases& phrases) {
   std::vector<std::string> texts;
   for (const Phrase& phrase : phrases) texts.push_back(words_of(phrase));
@@ -158,6 +164,12 @@ void describe(JsonReader f, Phrase& phrase) {
   f("key", phrase.key);
   if (phrase_text(phrase.key).empty()) f.refuse("nothing is called \"" + phrase.key + "\"");
   phrase.fields = fields_in(f.json().at("fields"));
+}
+
+void describe_texts(JsonWriter f, const Phrases& phrases) { describe(f, texts_of(phrases)); }
+
+void describe_texts(JsonReader f, Phrases& phrases) {
+  for (const Json& text : f.json()) phrases.push_back(as_said(text.get<std::string>()));
 }
 
 void describe_words(JsonWriter f, const Cause& cause) {

@@ -13,6 +13,10 @@
 namespace repro_check::cmd {
 
 std::string words_of(const comparators::Phrase& phrase);
+/// What is in words already, such as the message of an error.
+comparators::Phrase as_said(std::string text);
+/// What to do about a reason; empty where nothing is known.
+std::string fix_of(const comparators::Phrase& reason);
 /// A text each. Not escaped.
 std::vector<std::string> texts_of(const comparators::Phrases& phrases);
 /// One sentence of phrases in a row. Not escaped.
@@ -40,6 +44,27 @@ Json cause_findings(const comparators::Report& report);
 /// `{key, fields, text}`: a reader takes the first two.
 void describe(JsonWriter f, const comparators::Phrase& phrase);
 void describe(JsonReader f, comparators::Phrase& phrase);
+
+/// Phrases as the sentence that they are; null for none.
+template <typename P>
+struct Sentence {
+  P& phrases;
+};
+template <typename P>
+Sentence(P&) -> Sentence<P>;
+#define SENTENCE(name) (#name, Sentence{it.name})
+
+template <typename P>
+void describe(JsonWriter f, const Sentence<P>& it) {
+  if (!it.phrases.empty()) f.json() = json_text(sentence_of(it.phrases));
+}
+template <typename P>
+void describe(JsonReader f, const Sentence<P>& it) {
+  if (!f.json().is_null()) it.phrases = {as_said(f.json().template get<std::string>())};
+}
+/// A text each.
+void describe_texts(JsonWriter f, const comparators::Phrases& phrases);
+void describe_texts(JsonReader f, comparators::Phrases& phrases);
 
 /// `{id, name, evidence, advice, phrases, remedy}`: a reader takes the id, the phrases, and the one
 /// of the advice.

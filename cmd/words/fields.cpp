@@ -5,6 +5,8 @@
 #include <string>
 #include <variant>
 
+#include "cmd/words/causes.h"
+
 namespace repro_check::cmd {
 namespace {
 
@@ -20,8 +22,9 @@ FieldValue value_in(const Json& json) {
   if (json.is_number_integer()) return read(std::int64_t{0});
   if (json.is_number()) return read(0.0);
   if (json.is_string()) return read(std::string());
-  const bool are_names = json.is_array() && !json.empty() && json.front().is_string();
-  return are_names ? read(std::vector<std::string>()) : read(comparators::RankList());
+  if (json.empty() || json.front().is_number()) return read(comparators::RankList());
+  if (json.front().is_string()) return read(std::vector<std::string>());
+  return read(comparators::Phrases());
 }
 
 }  // namespace

@@ -230,7 +230,7 @@ void put_from_named(Line& line, const Report& report) {
         .put(op_line(*report.first_divergence));
     put_relation(line, report.first_divergence->relation);
   } else if (named.empty() && !report.reasons.empty()) {
-    line.put(": " + report.reasons.front());
+    line.put(": " + words_of(report.reasons.front()));
   } else {
     line.put("; no operator differs");
   }
@@ -414,7 +414,7 @@ void put_parting(Line& line, const Report& report) {
       if (report.resume && report.resume->leading() != nullptr) return put_restore(line, report);
       break;
     case DivergenceKind::kExpectation:
-      line.put(report.reasons.empty() ? "" : ": " + report.reasons.front());
+      line.put(report.reasons.empty() ? "" : ": " + words_of(report.reasons.front()));
       return;
     default:
       break;
@@ -422,7 +422,7 @@ void put_parting(Line& line, const Report& report) {
   if (first) {
     put_at_op(line, report, *first);
   } else if (!report.reasons.empty()) {
-    line.put(": " + report.reasons.front());
+    line.put(": " + words_of(report.reasons.front()));
   }
 }
 
@@ -450,7 +450,7 @@ std::string failed_run_text(const Report& report) {
 void put_trouble(Line& line, const Report& report) {
   const std::string numbers = numbers_trouble(report);
   if (!report.reasons.empty()) {
-    line.put(": " + report.reasons.front());
+    line.put(": " + words_of(report.reasons.front()));
   } else if (!numbers.empty()) {
     line.put(" numbers: " + numbers);
   } else if (report.status == Status::kNothingCompared) {
@@ -462,8 +462,8 @@ void put_trouble(Line& line, const Report& report) {
 
 }  // namespace
 
-std::span<const std::string> unsaid_reasons(const Report& report) {
-  const std::span<const std::string> reasons = report.reasons;
+std::vector<std::string> unsaid_reasons(const Report& report) {
+  std::vector<std::string> reasons = texts_of(report.reasons);
   if (reasons.empty()) return reasons;
   bool is_said = report.status != Status::kReproducible;
   if (report.status == Status::kDiverged) {
@@ -474,7 +474,8 @@ std::span<const std::string> unsaid_reasons(const Report& report) {
     is_said = report.kind == DivergenceKind::kExpectation ||
               (!report.first_divergence && named_at_fault(report).empty() && !has_own_line);
   }
-  return reasons.subspan(is_said ? 1 : 0);
+  if (is_said) reasons.erase(reasons.begin());
+  return reasons;
 }
 
 std::string verdict_word(Status status) {
@@ -535,9 +536,9 @@ Line op_line(std::uint64_t index, const core::OpRecord& record) {
 }
 
 std::string amount_text(const comparators::NamedTensorDifference& tensor) {
-  if (!tensor.metrics) return tensor.note.empty() ? "digests differ" : tensor.note;
-  return joined({count_text(*tensor.metrics, false), size_text(*tensor.metrics), tensor.note},
-                ", ");
+  const std::string note = sentence_of(tensor.note);
+  if (!tensor.metrics) return note.empty() ? "digests differ" : note;
+  return joined({count_text(*tensor.metrics, false), size_text(*tensor.metrics), note}, ", ");
 }
 
 bool is_from_named(const Report& report) noexcept {
@@ -575,7 +576,7 @@ std::string slice_text(const comparators::TensorComparison& tensor) {
 }
 
 std::string amount_text(const comparators::TensorComparison& tensor) {
-  const std::string& note = tensor.note;
+  const std::string note = sentence_of(tensor.note);
   if (tensor.outcome == TensorOutcome::kMismatch || !tensor.metrics) {
     const bool is_mismatch = tensor.outcome == TensorOutcome::kMismatch;
     if (!note.empty()) return note;
@@ -672,7 +673,7 @@ std::string restored_text(const comparators::RestoredState& state) {
       "{} {}", comparators::state_name(state.kind), comparators::restored_name(state.outcome));
   std::vector<std::string> parts;
   if (state.name != comparators::state_name(state.kind)) parts.push_back(state.name);
-  parts.push_back(state.detail);
+  parts.push_back(sentence_of(state.detail));
   if (state.moved) parts.push_back("moved by " + format_count(*state.moved, "number"));
   if (!state.place.empty()) parts.push_back("at " + state.place);
   if (state.differing > 1) {
@@ -792,11 +793,12 @@ std::string data_text(const Report& report) {
     // Of several only those that say something.
     if (!equal && loader.verdict == DataVerdict::kEqual) return std::string();
     const bool computed = equal && report.coverage.diverged != 0;
+    const FindingText text = words_of(loader.finding);
     const std::string what = fmt::format("{}: {}{}",
                                          loader.loader,
-                                         loader.what,
+                                         text.evidence,
                                          computed ? ": it is the computation that differs" : "");
-    return joined({what, loader.mend}, "; ");
+    return joined({what, text.fix}, "; ");
   });
 }
 
@@ -885,7 +887,11 @@ std::string ranks_text(const Report& report) {
 }
 
 std::string checkpoint_text(const comparators::ResumeSummary& resume) {
-  return joined({resume.saved.empty() ? "" : "saved at " + resume.saved,
+  const std::string before =
+      resume.before_update
+          ? fmt::format(", before the update of step {}, which it lacks", *resume.before_update)
+          : "";
+  return joined({resume.saved.empty() ? "" : "saved at " + resume.saved + before,
                  resume.loaded.empty() ? "" : "loaded at " + resume.loaded},
                 ", ");
 }
@@ -897,12 +903,16 @@ std::string code_text(const Report& report) {
 }
 
 std::string mend_of(const Report& report) {
-  if (std::string mend = report.mend.empty() ? numbers_mend(report) : ""; !mend.empty()) {
-    return mend;
+  if (report.mend) return words_of(*report.mend);
+  if (report.kind == DivergenceKind::kRestore && report.resume) {
+    if (const auto* state = report.resume->leading()) return words_of(*finding_of(*state)).fix;
   }
-  const bool is_restore = report.mend.empty() && report.kind == DivergenceKind::kRestore;
-  const auto* state = is_restore && report.resume ? report.resume->leading() : nullptr;
-  return state == nullptr ? report.mend : words_of(*finding_of(*state)).fix;
+  // The cause of a divergence says it.
+  if (report.status == Status::kDiverged) return numbers_mend(report);
+  for (const comparators::Phrase& reason : report.reasons) {
+    if (std::string fix = fix_of(reason); !fix.empty()) return fix;
+  }
+  return numbers_mend(report);
 }
 
 std::string fix_of(const Report& report) {

@@ -54,8 +54,8 @@ std::string slice_text(const comparators::TensorComparison& tensor);
 std::string amount_text(const comparators::TensorComparison& tensor);
 /// The same of a tensor that the runs were given.
 std::string amount_text(const comparators::NamedTensorDifference& tensor);
-/// The reasons but for the first where it is the verdict line itself. Borrowed.
-std::span<const std::string> unsaid_reasons(const Report& report);
+/// The reasons but for the first where it is the verdict line itself.
+std::vector<std::string> unsaid_reasons(const Report& report);
 
 /// The output that says most: beyond policy before mismatched before the rest; null when none.
 const comparators::TensorComparison* leading_output(const OpDivergence& op) noexcept;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comparators/align/names.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <set>
@@ -249,14 +247,13 @@ Phrases rename_notes(const ModuleRenames& renames) {
   Phrases notes;
   for (const auto& [part, count] : parts) {
     if (notes.size() == kMostNotes) {
-      notes.push_back(
-          Phrase("more-renamed", {{"modules", number_field(parts.size() - kMostNotes)}}));
+      notes.push_back(Phrase("more-renamed", {{"modules", parts.size() - kMostNotes}}));
       break;
     }
     notes.push_back(Phrase("renamed",
                            {{"candidate", text_of(part.candidate)},
                             {"baseline", text_of(part.baseline)},
-                            {"modules", number_field(count)}}));
+                            {"modules", count}}));
   }
   return notes;
 }

@@ -321,9 +321,9 @@ Cause cause_of(const BlockDivergence& block) {
   }
   cause.evidence.push_back(Phrase("border-agreed",
                                   {{"block", block.agreed->path},
-                                   {"step", number_field(block.agreed->step)},
+                                   {"step", block.agreed->step},
                                    {"phase", std::string(core::name_of(block.agreed->phase))},
-                                   {"call", number_field(block.agreed->call)}}));
+                                   {"call", block.agreed->call}}));
   return cause;
 }
 
@@ -333,7 +333,7 @@ Cause cause_of(const ParameterDivergence& parameter) {
   cause.evidence.emplace_back("parameter-behind-borders");
   if (parameter.read_equal) {
     cause.evidence.push_back(
-        Phrase("parameter-read-equal", {{"step", number_field(*parameter.read_equal)}}));
+        Phrase("parameter-read-equal", {{"step", *parameter.read_equal}}));
   } else {
     cause.evidence.emplace_back("parameter-not-read");
   }

@@ -447,8 +447,7 @@ std::optional<Cause> nondeterministic_kernel(const Case& c) {
   return Cause(
       CauseKind::kNondeterministicKernel,
       {equal,
-       Phrase("known-on-threads",
-              {{"operator", operator_text(c.baseline)}, {"threads", number_field(threads)}}),
+       Phrase("known-on-threads", {{"operator", operator_text(c.baseline)}, {"threads", threads}}),
        Phrase(*why),
        likely},
       Phrase("do-one-thread"));
@@ -536,9 +535,8 @@ std::optional<Cause> flush_cause(const OpFindings& findings) {
     differing += output.metrics->n_diff;
   }
   if (seen == 0) return std::nullopt;
-  return Cause(
-      CauseKind::kFlushToZero,
-      {Phrase("flushed", {{"seen", number_field(seen)}, {"differing", number_field(differing)}})});
+  return Cause(CauseKind::kFlushToZero,
+               {Phrase("flushed", {{"seen", seen}, {"differing", differing}})});
 }
 
 std::optional<Cause> overflow_cause(const OpFindings& findings) {
@@ -796,22 +794,25 @@ std::string argument_text(const TracedInput& input) {
 }
 
 /// `1 -> 2`, of tensors that hold one number; empty of others, and where it is not known.
-std::string two_numbers(const TracedInput& input) {
+Phrases two_numbers(const TracedInput& input) {
   const std::vector<Sample>& samples = input.comparison->samples;
   if (core::element_count(either(*input.comparison).shape) != 1 || samples.size() != 1) return {};
-  return fmt::format("{} -> {}", samples.front().baseline, samples.front().candidate);
+  return {
+      Phrase("two-numbers",
+             {{"baseline", samples.front().baseline}, {"candidate", samples.front().candidate}})};
 }
 
 /// `1 of 4096 elements, max 1 ULP`, from whatever measured the tensor; empty where nothing did.
-std::string measured_size(const TracedInput& input, const Evidence& evidence) {
+Phrases measured_size(const TracedInput& input, const Evidence& evidence) {
   for (const NamedTensorDifference& named : evidence.report.named_tensors) {
     if (named.name != input.name) continue;
-    return named.metrics ? extent_text(*named.metrics) : named.note;
+    return named.metrics ? Phrases{extent_of(*named.metrics)} : named.note;
   }
-  if (std::string numbers = two_numbers(input); !numbers.empty()) return numbers;
-  if (input.comparison->metrics) return extent_text(*input.comparison->metrics);
+  if (Phrases numbers = two_numbers(input); !numbers.empty()) return numbers;
+  if (input.comparison->metrics) return {extent_of(*input.comparison->metrics)};
   // That it differs is said beside it.
-  return input.comparison->note == "differs" ? std::string() : input.comparison->note;
+  const Phrases& note = input.comparison->note;
+  return note == Phrases{Phrase(kDiffers)} ? Phrases() : note;
 }
 
 std::string writer_text(const core::DumpSource& dump, std::int64_t writer) {
@@ -985,14 +986,14 @@ Cause given_alone_cause(const TracedInput& input,
   });
   return {CauseKind::kArgument,
           followed_by(Phrase("given-more",
-                             {{"more", number_field(static_cast<std::uint64_t>(more))},
+                             {{"more", static_cast<std::uint64_t>(more)},
                               {"run", run_field(!is_new)},
                               {"argument", argument_text(input)}}),
                       of_host(evidence)),
           handed_advice(evidence)};
 }
 
-Phrase look_at(std::uint64_t op) { return Phrase("do-look-at-op", {{"op", number_field(op)}}); }
+Phrase look_at(std::uint64_t op) { return Phrase("do-look-at-op", {{"op", op}}); }
 
 Cause propagated_cause(const TracedInput& input, const Evidence& evidence) {
   if (!input.producer) {
@@ -1001,9 +1002,8 @@ Cause propagated_cause(const TracedInput& input, const Evidence& evidence) {
   }
   const std::uint32_t root = evidence.root_of.at(*input.producer);
   const bool chain = root != kUnmatched && root != *input.producer;
-  Phrase comes("comes-from",
-               {{"argument", argument_text(input)}, {"op", number_field(*input.producer)}});
-  if (chain) comes.with("origin", number_field(root));
+  Phrase comes("comes-from", {{"argument", argument_text(input)}, {"op", *input.producer}});
+  if (chain) comes.with("origin", root);
   return {CauseKind::kPropagated, {std::move(comes)}, look_at(chain ? root : *input.producer)};
 }
 
@@ -1034,7 +1034,7 @@ std::optional<Cause> unwritten_state_cause(const TracedInput& input, const Evide
 Cause amplified_cause(const TracedInput& input,
                       const OpFindings& findings,
                       const Evidence& evidence) {
-  const FieldValue op = number_field(*input.producer);
+  const std::uint64_t op = *input.producer;
   Phrases what{Phrase("passed-there", {{"argument", argument_text(input)}, {"op", op}})};
   const double passed = evidence.passed_error.at(*input.producer);
   if (passed > 0) {
@@ -1046,7 +1046,7 @@ Cause amplified_cause(const TracedInput& input,
 Phrases differs_unseen(const TracedInput& input, const Evidence& evidence) {
   Phrase differs("argument-differs",
                  {{"argument", argument_text(input)}, {"size", measured_size(input, evidence)}});
-  const std::string numbers = two_numbers(input);
+  const Phrases numbers = two_numbers(input);
   if (!numbers.empty() && evidence.baseline.manifest().is_of_program()) {
     differs.with("numbers", numbers);
   }
@@ -1112,7 +1112,7 @@ Attribution inherited_from(std::uint64_t op, Phrase what) {
 }
 
 Attribution inherited_from(std::uint64_t op, std::string_view key) {
-  return inherited_from(op, Phrase(key, {{"op", number_field(op)}}));
+  return inherited_from(op, Phrase(key, {{"op", op}}));
 }
 
 std::vector<std::uint64_t> producers_of(const std::vector<TracedInput>& inputs, CauseKind origin) {
@@ -1216,7 +1216,7 @@ std::optional<Attribution> from_scalars(const JudgedCall& call, const Evidence& 
     return inherited_from(found->second,
                           Phrase("argument-returned",
                                  {{"name", argument.name},
-                                  {"op", number_field(found->second)},
+                                  {"op", found->second},
                                   {"baseline", argument.baseline},
                                   {"candidate", argument.candidate}}));
   }
@@ -1343,12 +1343,12 @@ Attribution from_order(const JudgedCall& call, const Evidence& evidence) {
     return core::list_argument<std::int64_t>(of, core::kOrderSamples).size();
   };
   if (size(order) != size(call.candidate)) {
-    result.cause = {CauseKind::kConstant,
-                    followed_by(Phrase("other-batch-sizes",
-                                       {{"baseline", number_field(size(order))},
-                                        {"candidate", number_field(size(call.candidate))}}),
-                                of_host(evidence)),
-                    Phrase("do-one-batch-size")};
+    result.cause = {
+        CauseKind::kConstant,
+        followed_by(Phrase("other-batch-sizes",
+                           {{"baseline", size(order)}, {"candidate", size(call.candidate)}}),
+                    of_host(evidence)),
+        Phrase("do-one-batch-size")};
     return result;
   }
   result.cause = {
@@ -1456,10 +1456,10 @@ std::optional<Attribution> from_parameter(const JudgedCall& call, const Evidence
   }
   const TensorComparison& first = findings.outputs.front();
   const auto op = static_cast<std::uint64_t>(writer_of(first));
-  return inherited_from(op,
-                        Phrase("parameter-comes-from",
-                               {{"name", first.baseline.slot.substr(core::kParameterPrefix.size())},
-                                {"op", number_field(op)}}));
+  return inherited_from(
+      op,
+      Phrase("parameter-comes-from",
+             {{"name", first.baseline.slot.substr(core::kParameterPrefix.size())}, {"op", op}}));
 }
 
 std::optional<Attribution> from_unrecorded_step(const JudgedCall& call, const Evidence& evidence) {
@@ -1475,9 +1475,8 @@ std::optional<Attribution> from_unrecorded_step(const JudgedCall& call, const Ev
       return inherited_from(op, "behind-unrecorded");
     }
   }
-  return from_step(call,
-                   "part-not-recorded",
-                   Phrase("do-record-step", {{"step", number_field(call.baseline.step)}}));
+  return from_step(
+      call, "part-not-recorded", Phrase("do-record-step", {{"step", call.baseline.step}}));
 }
 
 }  // namespace

@@ -481,7 +481,7 @@ NamedTensorDifference one_sided(const NamedTensor& tensor, bool in_baseline) {
   difference.kind = tensor.kind;
   difference.name = tensor.name;
   (in_baseline ? difference.baseline : difference.candidate) = tensor.digest;
-  difference.note = in_baseline ? "missing in candidate" : "missing in baseline";
+  difference.note = {Phrase("missing-in", {{"run", run_field(!in_baseline)}})};
   return difference;
 }
 
@@ -495,9 +495,9 @@ std::optional<NamedTensorDifference> compare(const NamedTensor& baseline,
   difference.baseline = baseline.digest;
   difference.candidate = candidate.digest;
   if (baseline.dtype != candidate.dtype || baseline.shape != candidate.shape) {
-    difference.note = fmt::format("{} against {}",
-                                  dtype_and_shape(baseline.dtype, baseline.shape),
-                                  dtype_and_shape(candidate.dtype, candidate.shape));
+    difference.note = {Phrase("against",
+                              {{"baseline", dtype_and_shape(baseline.dtype, baseline.shape)},
+                               {"candidate", dtype_and_shape(candidate.dtype, candidate.shape)}})};
     return difference;
   }
   const std::string where = fmt::format("{} {}", core::name_of(baseline.kind), baseline.name);
@@ -511,28 +511,30 @@ std::optional<NamedTensorDifference> compare(const NamedTensor& baseline,
     difference.note = describe_metrics(*difference.metrics);
     if (measured->slice) {
       const auto total = static_cast<std::uint64_t>(core::element_count(baseline.shape));
-      difference.note += fmt::format("{}in {}",
-                                     difference.note.empty() ? "" : "; ",
-                                     core::describe_slice(*measured->slice, total));
+      difference.note.push_back(
+          Phrase("in-part", {{"part", core::describe_slice(*measured->slice, total)}}));
     }
   } else {
-    difference.note = "differs";
+    difference.note = {Phrase(kDiffers)};
   }
   return difference;
 }
 
 }  // namespace
 
-std::string extent_text(const TensorMetrics& metrics) {
-  std::string text = fmt::format("{} of {}", metrics.n_diff, counted(metrics.elements, "element"));
-  if (const std::string special = describe_metrics(metrics); !special.empty()) {
-    text += ", " + special;
-    // It has no size, and what is left may have none either.
-    if (metrics.ulp_max.value_or(0) == 0) return text;
+Phrase extent_of(const TensorMetrics& metrics) {
+  Phrase extent("extent",
+                {{"differing", metrics.n_diff},
+                 {"elements", metrics.elements},
+                 {"special", describe_metrics(metrics)}});
+  // What is special has no size, and what is left may have none either.
+  const bool has_size = std::get<Phrases>(extent.fields.back().value).empty();
+  if (metrics.ulp_max.value_or(0) > 0 || (metrics.ulp_max && has_size)) {
+    extent.with("ulp", *metrics.ulp_max);
+  } else if (metrics.max_abs && has_size) {
+    extent.with("max_abs", *metrics.max_abs);
   }
-  if (metrics.ulp_max) return fmt::format("{}, max {} ULP", text, *metrics.ulp_max);
-  if (metrics.max_abs) return fmt::format("{}, abs max {:.4g}", text, *metrics.max_abs);
-  return text;
+  return extent;
 }
 
 std::vector<NamedTensorDifference> differing_named_tensors(const core::RunManifest& baseline,

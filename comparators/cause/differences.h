@@ -90,6 +90,6 @@ std::vector<NamedTensorDifference> differing_named_tensors(const core::RunManife
 
 /// `1 of 4096 elements, max 1 ULP`, `3 of 8 elements, abs max 0.5`; the note where there are no
 /// metrics.
-std::string extent_text(const TensorMetrics& metrics);
+Phrase extent_of(const TensorMetrics& metrics);
 
 }  // namespace repro_check::comparators

@@ -2,7 +2,6 @@
 #include "comparators/cause/explanation.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -24,30 +23,24 @@ constexpr std::array kWeaker{CauseKind::kUnexplained,
                              CauseKind::kEnvironment,
                              CauseKind::kThreads};
 
-std::string setting_text(const Setting& setting) {
-  std::string text = "on " + counted(setting.threads, "thread");
-  if (!setting.isa.empty()) text += ", " + setting.cpu_capability;
-  return text;
-}
-
 bool varies(const Setting& setting) { return setting.results.size() > 1; }
 
-/// `4 results in 10 calls on 2 threads`
-std::string count_text(const Setting& setting) {
-  return fmt::format("{} in {} {}",
-                     counted(setting.results.size(), "result"),
-                     counted(setting.calls, "call"),
-                     setting_text(setting));
+/// `4 results in 10 calls on 2 threads`, or the setting alone.
+Phrase setting_phrase(const Setting& setting, bool with_results) {
+  Phrase phrase(with_results ? "setting-gave" : "setting", {{"threads", setting.threads}});
+  if (!setting.isa.empty()) phrase.with("capability", setting.cpu_capability);
+  if (!with_results) return phrase;
+  return phrase.with("results", setting.results.size()).with("calls", setting.calls);
 }
 
-std::string side_text(const ReplayEvidence& evidence, bool baseline) {
+void add_side(const ReplayEvidence& evidence, bool baseline, Phrases& said) {
   std::set<core::Digest> distinct;
   std::uint64_t calls = 0;
   bool known = true;
   bool recorded = true;
   bool varying = false;
-  std::vector<std::string> names;
-  std::vector<std::string> counts;
+  Phrases settings;
+  Phrases gave;
   for (const Setting& setting : evidence.settings) {
     if (setting.of_baseline != baseline) continue;
     distinct.insert(setting.results.begin(), setting.results.end());
@@ -55,55 +48,50 @@ std::string side_text(const ReplayEvidence& evidence, bool baseline) {
     known = known && setting.as_recorded.has_value();
     recorded = recorded && setting.as_recorded.value_or(false);
     varying = varying || varies(setting);
-    names.push_back(setting_text(setting));
-    counts.push_back(count_text(setting));
+    settings.push_back(setting_phrase(setting, false));
+    gave.push_back(setting_phrase(setting, true));
   }
-  if (names.empty()) return {};
-  std::string text =
-      fmt::format("executed again by itself, op {} of the {} ",
-                  baseline ? evidence.baseline_op.value_or(0) : evidence.candidate_op.value_or(0),
-                  baseline ? "baseline" : "candidate");
-  if (varying) return text + fmt::format("gives {}", fmt::join(counts, ", "));
-  if (distinct.size() > 1) {
-    return text + fmt::format("repeats at every setting, but not with the same result: {}",
-                              fmt::join(names, " | "));
-  }
-  text +=
-      fmt::format("gives one result in {} ({})", counted(calls, "call"), fmt::join(names, "; "));
-  if (!known) return text + "; the record does not say what came out";
-  return text + (recorded ? ", the recorded one" : ", and not the recorded one");
+  if (settings.empty()) return;
+  Phrase& phrase = said.emplace_back(varying               ? "executed-varies"
+                                     : distinct.size() > 1 ? "executed-other-by-setting"
+                                                           : "executed-one-result");
+  phrase.with("op", (baseline ? evidence.baseline_op : evidence.candidate_op).value_or(0))
+      .with("run", run_field(baseline))
+      .with("settings", std::move(varying ? gave : settings))
+      .with("calls", calls)
+      .with("is_known", known)
+      .with("is_recorded", known && recorded)
+      .with("is_other", known && !recorded);
 }
 
-std::string float64_text(const ReplayEvidence& evidence) {
-  if (!evidence.baseline_rmse || !evidence.candidate_rmse) return {};
-  const std::string baseline = fmt::format("{:.3g}", *evidence.baseline_rmse);
-  const std::string candidate = fmt::format("{:.3g}", *evidence.candidate_rmse);
-  const std::string figures = fmt::format("RMSE {} | {}", baseline, candidate);
-  if (!evidence.reference_ratio) return "distance from the float64 result: " + figures;
+void add_distances(const ReplayEvidence& evidence, Phrases& said) {
+  if (!evidence.baseline_rmse || !evidence.candidate_rmse) return;
+  const double baseline = *evidence.baseline_rmse;
+  const double candidate = *evidence.candidate_rmse;
+  Phrase& phrase = said.emplace_back("float64-distance");
+  phrase.with("baseline", baseline).with("candidate", candidate);
+  if (!evidence.reference_ratio) return;
   // Nobody sees which is nearer where the figures are the same.
-  if (*evidence.reference_ratio == 1 || baseline == candidate) {
-    return "both sides are equally far from the float64 result: " + figures;
-  }
-  return fmt::format("the {} is nearer to the float64 result: {}",
-                     *evidence.reference_ratio > 1 ? "candidate" : "baseline",
-                     figures);
+  const bool are_equal = *evidence.reference_ratio == 1 ||
+                         fmt::format("{:.3g}", baseline) == fmt::format("{:.3g}", candidate);
+  phrase.with("is_held", true).with("are_equal", are_equal);
+  if (!are_equal) phrase.with("nearer", run_field(*evidence.reference_ratio <= 1));
 }
 
-std::vector<std::string> sentences_of(const ReplayEvidence& evidence) {
-  if (!evidence.problem.empty()) return {"not executed again: " + evidence.problem};
-  std::vector<std::string> sentences;
-  const auto add = [&](std::string text) {
-    if (!text.empty()) sentences.push_back(std::move(text));
-  };
-  if (!evidence.other_arguments.empty()) {
-    add("the two calls were recorded with other arguments: " + evidence.other_arguments);
-  } else if (!evidence.same_inputs) {
-    add("the two calls were recorded with other inputs");
+Phrases said_of(const ReplayEvidence& evidence) {
+  if (!evidence.problem.empty()) {
+    return {Phrase("not-executed", {{"why", evidence.problem}})};
   }
-  add(side_text(evidence, true));
-  add(side_text(evidence, false));
-  add(float64_text(evidence));
-  return sentences;
+  Phrases said;
+  if (!evidence.other_arguments.empty()) {
+    said.push_back(Phrase("calls-with-other-arguments", {{"arguments", evidence.other_arguments}}));
+  } else if (!evidence.same_inputs) {
+    said.emplace_back("calls-with-other-inputs");
+  }
+  add_side(evidence, true, said);
+  add_side(evidence, false, said);
+  add_distances(evidence, said);
+  return said;
 }
 
 /// The setting at which one side varied most.
@@ -126,9 +114,9 @@ bool steady_on_one_thread(const ReplayEvidence& evidence) {
 
 Cause confirmed(const ReplayEvidence& evidence, const Setting& setting) {
   Phrase gave("executed-gave",
-              {{"results", number_field(setting.results.size())},
-               {"calls", number_field(setting.calls)},
-               {"threads", number_field(setting.threads)}});
+              {{"results", setting.results.size()},
+               {"calls", setting.calls},
+               {"threads", setting.threads}});
   if (!setting.isa.empty()) gave.with("capability", setting.cpu_capability);
   return {kKernel,
           {std::move(gave), Phrase("confirmed")},
@@ -153,7 +141,7 @@ void note_steady(const ReplayEvidence& evidence, Cause& cause) {
   const auto rewrite = [&](Cause& each) {
     const bool is_likely = !each.evidence.empty() && each.evidence.back().key == kLikely;
     if (each.kind != kKernel || !is_likely) return;
-    each.evidence.back() = Phrase("likely-not-shown", {{"calls", number_field(calls)}});
+    each.evidence.back() = Phrase("likely-not-shown", {{"calls", calls}});
   };
   rewrite(cause);
   std::ranges::for_each(cause.also, rewrite);
@@ -194,7 +182,7 @@ std::optional<ExplainedCall> call_to_explain(const Report& report) {
 }
 
 void explain(ReplayEvidence evidence, Report& report) {
-  evidence.sentences = sentences_of(evidence);
+  evidence.sentences = said_of(evidence);
   auto& first = report.first_divergence;
   const bool is_first =
       first && evidence.baseline_op && first->baseline_index == evidence.baseline_op &&

@@ -185,7 +185,7 @@ std::optional<Cause> stale_gradient(const HunkJudge& of, const Hunk& hunk) {
                        {{"name", std::string(accumulated(head))},
                         {"run", run_field(in_baseline)},
                         {"loss_line", last_line(dump, op, core::kLossRecord)},
-                        {"step", number_field(*stale_step(dump, op))},
+                        {"step", *stale_step(dump, op)},
                         {"step_line", last_line(dump, op, core::kStepRecord)}})},
                Phrase("do-clear-gradients"));
 }
@@ -225,7 +225,7 @@ Phrases part_of_gradient(const HunkJudge& of, const Hunk& hunk) {
   const auto names = gradients_made_of(of.evidence.dump(in_baseline), places.front());
   if (names.empty()) return {};
   Phrase phrase("part-of-gradient", {{"name", names.back()}});
-  if (names.size() > 1) phrase.with("more", number_field(names.size() - 1));
+  if (names.size() > 1) phrase.with("more", names.size() - 1);
   return {std::move(phrase)};
 }
 
@@ -248,14 +248,13 @@ std::optional<Cause> step_more(const HunkJudge& of, const Hunk& hunk) {
       std::ranges::find_if(places, [&](std::uint32_t op) { return steps_in(dump, Ops{op}) == 1; });
   const core::OpHead head = dump.op_head(*step);
   const std::string line = core::line_text(head.site.get());
-  return Cause(
-      in_baseline ? CauseKind::kMissing : CauseKind::kExtra,
-      {Phrase("steps-more",
-              {{"run", run_field(in_baseline)},
-               {"more", number_field(std::max(steps[0], steps[1]) - std::min(steps[0], steps[1]))},
-               {"line", line},
-               {"step", number_field(head.step)}})},
-      Phrase("do-look-at-step"));
+  return Cause(in_baseline ? CauseKind::kMissing : CauseKind::kExtra,
+               {Phrase("steps-more",
+                       {{"run", run_field(in_baseline)},
+                        {"more", std::max(steps[0], steps[1]) - std::min(steps[0], steps[1])},
+                        {"line", line},
+                        {"step", head.step}})},
+               Phrase("do-look-at-step"));
 }
 
 HunkVerdict replacement(const HunkJudge& of, const Hunk& hunk, std::size_t i) {
@@ -303,9 +302,7 @@ HunkVerdict reordering(const HunkJudge& of, const Hunk& hunk) {
   return {DivergenceKind::kMissing,
           {CauseKind::kReordered,
            {Phrase("called-in-other-order",
-                   {{"baseline", number_field(baseline)},
-                    {"candidate", number_field(candidate)},
-                    {"are_equal", equal}})}}};
+                   {{"baseline", baseline}, {"candidate", candidate}, {"are_equal", equal}})}}};
 }
 
 /// One operator against several of the same module, in its place.
@@ -360,14 +357,13 @@ std::optional<HunkVerdict> loop(const HunkJudge& of, const Hunk& hunk) {
   const std::size_t more = common + own.size() / body.size();
   const core::DumpSource& source = of.evidence.dump(longer_in_baseline);
   const std::string module(module_of(source.op_head(places.front())));
-  Cause cause{
-      CauseKind::kLoop,
-      {Phrase("loop-ran",
-              {{"module", module},
-               {"baseline", number_field(longer_in_baseline ? more : common)},
-               {"candidate", number_field(longer_in_baseline ? common : more)}}),
-       Phrase("first-extra-iteration",
-              {{"op", number_field(places.front())}, {"run", run_field(longer_in_baseline)}})}};
+  Cause cause{CauseKind::kLoop,
+              {Phrase("loop-ran",
+                      {{"module", module},
+                       {"baseline", longer_in_baseline ? more : common},
+                       {"candidate", longer_in_baseline ? common : more}}),
+               Phrase("first-extra-iteration",
+                      {{"op", places.front()}, {"run", run_field(longer_in_baseline)}})}};
   return HunkVerdict{DivergenceKind::kControlFlow, std::move(cause)};
 }
 
@@ -388,8 +384,7 @@ HunkVerdict judge_hunk(const HunkJudge& of,
   const bool parted = !hunk.missing.empty() && !hunk.extra.empty();
   if (parted) {
     Phrases evidence{Phrase("other-operators",
-                            {{"missing", number_field(hunk.missing.size())},
-                             {"extra", number_field(hunk.extra.size())}})};
+                            {{"missing", hunk.missing.size()}, {"extra", hunk.extra.size()}})};
     append(decided(decision, true), evidence);
     append(by_host, evidence);
     return {DivergenceKind::kControlFlow, {CauseKind::kControlFlow, std::move(evidence)}};
@@ -401,7 +396,7 @@ HunkVerdict judge_hunk(const HunkJudge& of,
   const bool missing = !hunk.missing.empty();
   const std::size_t count = missing ? hunk.missing.size() : hunk.extra.size();
   Cause cause(missing ? CauseKind::kMissing : CauseKind::kExtra,
-              {Phrase("only-in", {{"count", number_field(count)}, {"run", run_field(missing)}})});
+              {Phrase("only-in", {{"count", count}, {"run", run_field(missing)}})});
   const core::DumpSource& own = of.evidence.dump(missing);
   const auto drawn = own.op(missing ? hunk.missing.front() : hunk.extra.front()).generator;
   if (of_program && drawn && drawn->drawn != 0) {

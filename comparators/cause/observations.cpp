@@ -83,8 +83,8 @@ void warn_of_limits(const core::RunManifest& baseline,
     const bool is_alone = trace.keep_ops.empty() && !trace.reference;
     warnings.push_back(Phrase("bytes-limit-reached",
                               {{"run", std::string(name)},
-                               {"op", number_field(*trace.bytes_limit_reached_at)},
-                               {"tensors", number_field(is_alone ? count : 0)}}));
+                               {"op", *trace.bytes_limit_reached_at},
+                               {"tensors", is_alone ? count : 0}}));
   }
 }
 
@@ -138,8 +138,7 @@ void NonFiniteTally::see(const core::OpRecord& record) {
 
 std::optional<Phrase> NonFiniteTally::phrase() const {
   if (outputs_ == 0) return std::nullopt;
-  Phrase phrase("outputs-not-finite",
-                {{"outputs", number_field(outputs_)}, {"elements", number_field(elements_)}});
+  Phrase phrase("outputs-not-finite", {{"outputs", outputs_}, {"elements", elements_}});
   if (!made_.empty()) return phrase.with("maker", made_);
   for (const Field& field : first_) phrase.fields.push_back(field);
   return phrase;
@@ -180,7 +179,7 @@ Phrases Observations::non_finite() const {
   note_kind("NaN", baseline_.nan, candidate_.nan, warnings);
   note_kind("Infinity", baseline_.infinity, candidate_.infinity, warnings);
   if (uncounted_ != 0) {
-    warnings.push_back(Phrase("not-finite-uncounted", {{"outputs", number_field(uncounted_)}}));
+    warnings.push_back(Phrase("not-finite-uncounted", {{"outputs", uncounted_}}));
   }
   return warnings;
 }
@@ -198,7 +197,7 @@ void Observations::note_unwritten(const JudgedCall& call, const Evidence& eviden
 
 std::optional<Finding> Observations::unwritten() const {
   std::optional<Finding> finding = unwritten_;
-  if (finding) finding->with("times", number_field(unwritten_times_));
+  if (finding) finding->with("times", unwritten_times_);
   return finding;
 }
 
@@ -207,13 +206,11 @@ Phrases Observations::warnings(const core::RunManifest& baseline,
   Phrases warnings;
   const auto note = [&](const Tally& tally, std::string_view key) {
     if (tally.count == 0) return;
-    warnings.push_back(
-        Phrase(key, {{"operators", number_field(tally.count)}, {"first", tally.first}}));
+    warnings.push_back(Phrase(key, {{"operators", tally.count}, {"first", tally.first}}));
   };
   if (counted_ != 0 &&
       static_cast<double>(zeros_) >= kTrivialShare * static_cast<double>(counted_)) {
-    warnings.push_back(Phrase(
-        "mostly-zeros", {{"zeros", number_field(zeros_)}, {"elements", number_field(counted_)}}));
+    warnings.push_back(Phrase("mostly-zeros", {{"zeros", zeros_}, {"elements", counted_}}));
   }
   note(absorbed_, "differing-inputs-absorbed");
   note(told_otherwise_, "other-arguments-absorbed");

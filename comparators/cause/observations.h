@@ -62,11 +62,11 @@ class Observations {
   /// Operators counted, and the first of them in words.
   struct Tally {
     std::uint64_t count = 0;
-    std::string first;
+    FieldValue first;
 
-    template <typename Text>
-    void add(const Text& text) {
-      if (count++ == 0) first = text();
+    template <typename First>
+    void add(const First& of) {
+      if (count++ == 0) first = of();
     }
   };
 

@@ -124,13 +124,13 @@ class Tracer {
     return writer >= 0 && dump.op_head(static_cast<std::uint64_t>(writer)).lane != reader_.lane;
   }
 
-  /// On which side the value is not what its producer returned; empty where nothing shows it.
+  /// In which runs the value is not what its producer returned; empty where nothing shows it.
   [[nodiscard]] std::string_view changed_since(const TensorComparison& comparison) const {
     const bool here = evidence_.baseline_writes.contradicts(comparison.baseline);
     const bool there = evidence_.candidate_writes.contradicts(comparison.candidate);
-    if (here && there) return "in both runs";
-    if (here) return "in the baseline";
-    return there ? "in the candidate" : "";
+    if (here && there) return "both runs";
+    if (here) return "the baseline";
+    return there ? "the candidate" : "";
   }
 
   /// The baseline's counterpart of an operator of the candidate.

@@ -24,7 +24,7 @@ struct TracedInput {
   std::optional<std::uint64_t> producer;  ///< baseline op
   bool is_of_one = false;                 ///< kArgument: both are results of one operator
   std::string name;                       ///< without its prefix
-  std::string_view changed;  ///< where it is not what its producer returned: `in the candidate`
+  std::string_view changed;  ///< where it is not what its producer returned: `the candidate`
 };
 
 /// @param comparison  of an input that differs; borrowed

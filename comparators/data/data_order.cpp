@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -56,7 +57,7 @@ Finding frozen(const std::string& name, const DataLoaderTrace& loader) {
   Finding finding{FindingId::kSameOrder, Finding::Weight::kProof};
   finding.where.line = name;
   return finding.with("sampler", loader.sampler)
-      .with("epochs", static_cast<std::int64_t>(loader.epochs.size()))
+      .with("epochs", loader.epochs.size())
       .with("contents_differ", alive)
       .with("is_distributed", loader.sampler == kDistributedSampler);
 }
@@ -223,8 +224,8 @@ std::vector<Finding> data_findings(const DataOrder& order) {
         findings.emplace_back(Finding{FindingId::kEveryWorkerReadsAll, Finding::Weight::kProof});
     finding.where.line = name;
     finding.with("workers", loader.workers)
-        .with("samples", static_cast<std::int64_t>(first.distinct))
-        .with("items", static_cast<std::int64_t>(first.contents.items));
+        .with("samples", first.distinct)
+        .with("items", first.contents.items);
   }
   return findings;
 }
@@ -271,12 +272,6 @@ bool has_same_samples(const DataEpoch& one, const DataEpoch& other) {
                                                           : one.contents == other.contents;
 }
 
-std::string workers_text(const DataLoaderTrace& one, const DataLoaderTrace& other) {
-  return one.workers == other.workers
-             ? std::string()
-             : fmt::format(" ({} workers against {})", one.workers, other.workers);
-}
-
 /// As far as both go.
 bool are_equal(const DataEpoch& one, const DataEpoch& other) {
   const std::size_t both = std::min(one.batches.size(), other.batches.size());
@@ -289,75 +284,61 @@ bool are_equal(const DataEpoch& one, const DataEpoch& other) {
                     });
 }
 
-/// Where an epoch of one run alone is the one before it once more.
-/// @return whether it was said
-bool say_repeated(const DataLoaderTrace& one, const DataLoaderTrace& other, DataComparison& into) {
-  const std::size_t epoch = into.epoch;
-  if (epoch == 0) return false;
+/// Which run's epoch alone is the one before it once more: the baseline's, or the candidate's.
+std::optional<bool> repeated_in(const DataLoaderTrace& one,
+                                const DataLoaderTrace& other,
+                                std::size_t epoch) {
+  if (epoch == 0) return std::nullopt;
   const auto repeats = [&](const DataLoaderTrace& loader) {
     return are_equal(loader.epochs[epoch - 1], loader.epochs[epoch]);
   };
   const bool here = repeats(one);
-  if (here == repeats(other)) return false;
-  const DataLoaderTrace& loader = here ? one : other;
-  into.what = fmt::format("epoch {} of the {} is epoch {} once more, from step {} on",
-                          epoch,
-                          here ? "baseline" : "candidate",
-                          epoch - 1,
-                          into.step);
-  into.mend = loader.workers > 0
-                  ? "set_epoch() was not called, or did not reach the workers: with "
-                    "persistent_workers each keeps the copy of the dataset that it began with"
-                  : "set_epoch() was not called: call it on the sampler or the dataset before each "
-                    "epoch";
-  return true;
+  return here == repeats(other) ? std::nullopt : std::optional(here);
 }
 
-void say_contents(const DataLoaderTrace& one, const DataLoaderTrace& other, DataComparison& into) {
-  into.verdict = DataVerdict::kContents;
-  const bool other_workers = one.workers != other.workers;
-  into.what = fmt::format(
-      "the same samples in the same order, whose contents differ from step {} on (epoch {}, batch "
-      "{}): {}",
-      into.step,
-      into.epoch,
-      into.batch,
-      other_workers ? fmt::format("augmentation depends on the number of workers ({} against {})",
-                                  one.workers,
-                                  other.workers)
-                    : "what reads or augments them gives something else");
-  into.mend = other_workers
-                  ? "draw what augments a sample from a generator that is seeded with the sample's "
-                    "number and the epoch, or record with the same num_workers"
-                  : "seed what augments them, in each worker (worker_init_fn), and look for files "
-                    "that changed";
+/// What differs from the batch on where two runs of a loader part.
+Finding parting(const DataLoaderTrace& one,
+                const DataLoaderTrace& other,
+                const FirstOther& order,
+                const FirstOther& contents) {
+  Finding finding{FindingId::kOtherSamples, Finding::Weight::kProof};
+  const DataEpoch& epoch = one.epochs[contents.epoch];
+  const DataEpoch& other_epoch = other.epochs[contents.epoch];
+  const std::uint64_t here = epoch.batches[contents.batch].samples;
+  const std::uint64_t there = other_epoch.batches[contents.batch].samples;
+  if (const auto repeated = repeated_in(one, other, contents.epoch)) {
+    const DataLoaderTrace& loader = *repeated ? one : other;
+    finding.id = FindingId::kEpochRepeated;
+    finding.with("run", run_field(*repeated))
+        .with("earlier", contents.epoch - 1)
+        .with("has_workers", loader.workers > 0);
+  } else if (epoch.samples.items > 0 && order != contents) {
+    finding.id = FindingId::kSampleContentsDiffer;
+    // The order of a later epoch is drawn behind what augments this one.
+    if (order.parts) finding.with("order_parts_in", order.epoch);
+  } else if (here != there) {
+    finding.id = FindingId::kBatchSizesDiffer;
+    finding.with("baseline", here).with("candidate", there);
+  } else if (has_same_samples(epoch, other_epoch)) {
+    finding.id = FindingId::kSamplesReordered;
+  }
+  const bool is_iterable = one.sampler == core::kIterableDataset;
+  if (!is_iterable) finding.with("sampler", one.sampler);
+  return finding.with("epoch", contents.epoch)
+      .with("batch", contents.batch)
+      .with("is_iterable", is_iterable);
 }
 
-void say_order(const DataLoaderTrace& one, const DataLoaderTrace& other, DataComparison& into) {
-  const bool reordered = has_same_samples(one.epochs[into.epoch], other.epochs[into.epoch]);
-  into.verdict = reordered ? DataVerdict::kReordered : DataVerdict::kOther;
-  const std::uint64_t here = one.epochs[into.epoch].batches[into.batch].samples;
-  const std::uint64_t there = other.epochs[into.epoch].batches[into.batch].samples;
-  std::string what = reordered ? "the same samples in another order" : "other samples";
-  if (here != there) what = fmt::format("batches of {} samples against {}", here, there);
-  into.what = fmt::format("{} from step {} on (epoch {}, batch {}){}",
-                          what,
-                          into.step,
-                          into.epoch,
-                          into.batch,
-                          workers_text(one, other));
-  if (here != there) {
-    into.mend = "give both runs one batch size and one dataset";
-  } else if (one.sampler == core::kIterableDataset) {
-    into.mend =
-        one.workers != other.workers
-            ? "let what the dataset yields not depend on how it is split among workers"
-            : "seed what the dataset draws from, and look for what it reads in no fixed order";
-  } else {
-    into.mend = fmt::format(
-        "seed the generator of the sampler ({}) alike: DataLoader(generator=...), or "
-        "torch.manual_seed before the epoch",
-        one.sampler);
+DataVerdict verdict_of(const Finding& finding, bool same_order) {
+  switch (finding.id) {
+    case FindingId::kSampleContentsDiffer:
+      return DataVerdict::kContents;
+    case FindingId::kEpochRepeated:
+      return same_order ? DataVerdict::kContents : DataVerdict::kReordered;
+    case FindingId::kSamplesReordered:
+      return DataVerdict::kReordered;
+    default:
+      return DataVerdict::kOther;
   }
 }
 
@@ -372,33 +353,31 @@ DataComparison compare_loader(std::int64_t number,
   const FirstOther contents = first_other(one, other, [](const DataBatch& a, const DataBatch& b) {
     return a.order == b.order && a.contents == b.contents;
   });
+  Finding& finding = result.finding;
   if (contents.parts) {
     result.epoch = contents.epoch;
     result.batch = contents.batch;
     result.step = one.epochs[contents.epoch].batches[contents.batch].step;
-    const bool has_numbers = one.epochs[contents.epoch].samples.items > 0;
-    if (say_repeated(one, other, result)) {
-      result.verdict = order != contents ? DataVerdict::kContents : DataVerdict::kReordered;
-    } else if (has_numbers && order != contents) {
-      say_contents(one, other, result);
-      // The order of a later epoch is drawn behind what augments this one.
-      if (order.parts) result.what += fmt::format("; the order parts in epoch {}", order.epoch);
-    } else {
-      say_order(one, other, result);
-    }
-    return result;
+    finding = parting(one, other, order, contents).at_step(result.step);
+    const DataEpoch& epoch = one.epochs[contents.epoch];
+    const bool same_samples = has_same_samples(epoch, other.epochs[contents.epoch]);
+    result.verdict = finding.id == FindingId::kBatchSizesDiffer && same_samples
+                         ? DataVerdict::kReordered
+                         : verdict_of(finding, order != contents);
+  } else {
+    const std::uint64_t here = batches_of(one);
+    const std::uint64_t there = batches_of(other);
+    const bool is_equal = here == there;
+    result.verdict = is_equal ? DataVerdict::kEqual : DataVerdict::kLength;
+    finding = {is_equal ? FindingId::kSamplesEqual : FindingId::kLoaderLengthsDiffer,
+               Finding::Weight::kNote};
+    finding.with("batches", result.batches).with("is_one", result.batches == 1);
+    if (!is_equal) finding.with("baseline", here).with("candidate", there);
   }
-  const std::uint64_t here = batches_of(one);
-  const std::uint64_t there = batches_of(other);
-  const std::string equal = fmt::format("the same samples in the same order in {} batch{}{}",
-                                        result.batches,
-                                        result.batches == 1 ? "" : "es",
-                                        workers_text(one, other));
-  result.what = equal;
-  if (here != there) {
-    result.verdict = DataVerdict::kLength;
-    result.what = fmt::format("{}; one run has {} of them, the other {}", equal, here, there);
-  }
+  finding.where.line = result.loader;
+  const bool other_workers = one.workers != other.workers;
+  finding.with("other_workers", other_workers);
+  if (other_workers) finding.with("workers", one.workers).with("candidate_workers", other.workers);
   return result;
 }
 

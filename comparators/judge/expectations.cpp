@@ -37,29 +37,34 @@ std::string date_text(std::chrono::sys_days day) {
 }
 
 /// Why an output went too far; empty where it did not.
-std::string excess(const configs::LimitSpec& limit, const TensorComparison& output) {
+Phrases excess(const configs::LimitSpec& limit, const TensorComparison& output) {
   if (!limit.ulp && !limit.atol && !limit.rtol) return {};
   if (output.outcome == TensorOutcome::kMismatch) return output.note;
-  if (!output.metrics) return "its limit needs values, and there are digests alone";
+  if (!output.metrics) return {Phrase("limit-needs-values")};
   const TensorMetrics& m = *output.metrics;
   // NaN and Inf against numbers have no distance.
-  if (m.apart() != 0) return "NaN or Inf on one side";
+  if (m.apart() != 0) return {Phrase("non-finite-on-one-side")};
+  const auto beyond = [](std::string_view key, FieldValue value, FieldValue most) {
+    return Phrases{Phrase(key, {{"value", std::move(value)}, {"limit", std::move(most)}})};
+  };
   if (limit.ulp && (!m.ulp_max || *m.ulp_max > *limit.ulp)) {
-    return m.ulp_max ? fmt::format("{} ULP, the limit is {}", *m.ulp_max, *limit.ulp)
-                     : "its dtype has no ULP";
+    return m.ulp_max ? beyond("beyond-ulp-limit",
+                              static_cast<std::int64_t>(*m.ulp_max),
+                              static_cast<std::int64_t>(*limit.ulp))
+                     : Phrases{Phrase("dtype-without-ulp")};
   }
   if (limit.atol && !(m.max_abs && *m.max_abs <= *limit.atol)) {
-    return fmt::format("abs max {:.4g}, the limit is {:.4g}", m.max_abs.value_or(0), *limit.atol);
+    return beyond("beyond-absolute-limit", m.max_abs.value_or(0), *limit.atol);
   }
   if (limit.rtol && !(m.max_rel && *m.max_rel <= *limit.rtol)) {
-    return fmt::format("rel max {:.4g}, the limit is {:.4g}", m.max_rel.value_or(0), *limit.rtol);
+    return beyond("beyond-relative-limit", m.max_rel.value_or(0), *limit.rtol);
   }
   return {};
 }
 
-std::string excess(const configs::LimitSpec& limit, const OpDivergence& op) {
+Phrases excess(const configs::LimitSpec& limit, const OpDivergence& op) {
   for (const TensorComparison& output : op.outputs) {
-    std::string why = excess(limit, output);
+    Phrases why = excess(limit, output);
     if (!why.empty()) return why;
   }
   return {};
@@ -179,7 +184,7 @@ bool Expectations::takes(const OpDivergence& op, bool expired) {
       keep(op, seen_[i].found);
       continue;
     }
-    std::string why = excess(entry.limit, op);
+    Phrases why = excess(entry.limit, op);
     if (why.empty()) {
       ++seen_[i].excused;
       keep(op, seen_[i].found);
@@ -254,30 +259,29 @@ std::vector<ExpectedOutcome> Expectations::settle(const std::optional<std::uint6
                                                   Report& report) const {
   using enum ExpectedOutcome::What;
   std::vector<ExpectedOutcome> outcomes;
-  std::vector<std::string> failures;
+  Phrases failures;
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     const ExpectedOutcome& outcome = outcomes.emplace_back(outcome_of(i));
     if (!outcome.fails()) continue;
-    const std::string_view text =
-        outcome.what == kExpired ? "the expected divergence of {0} expired on {1} ({3})"
-        : outcome.what == kUnexpectedPass
-            ? "{0} was expected to diverge, and agrees: take the entry out ({3})"
-            : "{0} diverged further than expected: {2} ({3})";
-    failures.push_back(fmt::format(
-        fmt::runtime(text), outcome.match, outcome.expires, outcome.detail, outcome.owner));
+    const std::string_view key = outcome.what == kExpired          ? "expectation-expired"
+                                 : outcome.what == kUnexpectedPass ? "expected-agrees"
+                                                                   : "diverged-further";
+    failures.push_back(Phrase(key,
+                              {{"match", outcome.match},
+                               {"expires", outcome.expires},
+                               {"detail", outcome.detail},
+                               {"owner", outcome.owner}}));
   }
   if (report.status == Status::kReproducible && !failures.empty()) {
     report.status = Status::kDiverged;
     report.kind = DivergenceKind::kExpectation;
   }
-  report.reasons.insert(report.reasons.end(), failures.begin(), failures.end());
+  append(std::move(failures), report.reasons);
   if (report.status == Status::kReproducible && min_judged &&
       report.coverage.compared < *min_judged) {
     report.status = Status::kNotComparable;
-    report.reasons.push_back(fmt::format("{} operators were judged, and /min_judged asks for {}",
-                                         report.coverage.compared,
-                                         *min_judged));
-    report.mend = "mend what is expected to diverge, the earliest operator first";
+    report.reasons.push_back(
+        Phrase("few-judged", {{"operators", report.coverage.compared}, {"least", *min_judged}}));
   }
   return outcomes;
 }

@@ -32,7 +32,7 @@ struct ExpectedOutcome {
   std::string expires;  ///< `2026-12-31`
   What what = What::kAgreed;
   std::uint64_t operators = 0;  ///< divergences it excused
-  std::string detail;           ///< why it is beyond its limit
+  Phrases detail;               ///< why it is beyond its limit
   /// At most kMostFound of the operators it is about: those it excused, or would have excused
   /// before it expired. Of one that fails although all of them agree, the first it names: without
   /// outputs.
@@ -74,7 +74,7 @@ class Expectations {
  private:
   struct Seen {
     std::uint64_t excused = 0;
-    std::string beyond;  ///< why an occurrence was not excused
+    Phrases beyond;  ///< why an occurrence was not excused
     std::vector<OpDivergence> found;
     OpDivergence named;  ///< the first operator that the entry matches, as the dump has it
   };

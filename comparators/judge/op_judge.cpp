@@ -54,7 +54,7 @@ TensorComparison one_sided(const TensorRecord& record, bool in_baseline) {
   comparison.role = record.role;
   (in_baseline ? comparison.baseline : comparison.candidate) = record;
   comparison.outcome = TensorOutcome::kMismatch;
-  comparison.note = in_baseline ? "in baseline only" : "in candidate only";
+  comparison.note = {Phrase("in-one-run", {{"run", run_field(in_baseline)}})};
   return comparison;
 }
 
@@ -348,7 +348,7 @@ class OpComparison {
       shown.baseline = *left;
       shown.candidate = *right;
       shown.outcome = TensorOutcome::kBeyond;
-      shown.note = "what is shown of it differs";
+      shown.note = {Phrase("shown-part-differs")};
     });
   }
 
@@ -380,33 +380,30 @@ class OpComparison {
   }
 
   /// Empty where both share the same memory with the same tensors, or a side does not say.
-  [[nodiscard]] std::string alias_difference(const TensorRecord& b, const TensorRecord& c) {
+  [[nodiscard]] Phrases alias_difference(const TensorRecord& b, const TensorRecord& c) {
     if (options_.alias == configs::AttributeRule::kIgnore || b.storage < 0 || c.storage < 0)
       return {};
     if (!shared_) shared_.emplace(baseline_, candidate_);
     const auto& [left, right] = *shared_;
     if (left.mark(b) == right.mark(c)) return {};
-    return fmt::format(
-        "with {} in the baseline, with {} in the candidate", left.names(b), right.names(c));
+    return {Phrase("shares-memory", {{"baseline", left.names(b)}, {"candidate", right.names(c)}})};
   }
 
   void compare_output(const TensorRecord& b, const TensorRecord& c) {
     if (options_.strides != configs::AttributeRule::kIgnore && b.strides != c.strides) {
       found_.output_strides_differ = true;
     }
-    const std::string alias = alias_difference(b, c);
+    Phrases alias = alias_difference(b, c);
     if (!alias.empty() && found_.alias_differs.empty()) {
-      found_.alias_differs = fmt::format("{}: {}", where("output", b), alias);
+      found_.alias_differs = {
+          Phrase("shares-memory-at", {{"where", where("output", b)}, {"how", alias}})};
     }
     const Choice choice = judge_.rules().choose_for_output(baseline_, b);
     judge_.rules().count(choice);
     if (!choice.judges()) return pass_over(b, c, choice);
     if (!alias.empty() && options_.alias == configs::AttributeRule::kStrict) {
-      return tally(add_output(b,
-                              c,
-                              choice,
-                              TensorOutcome::kMismatch,
-                              "shares its memory with other tensors: " + alias));
+      return tally(add_output(
+          b, c, choice, TensorOutcome::kMismatch, Phrase("shares-other-memory", {{"how", alias}})));
     }
     if (choice.policy->equal_nan != configs::EqualNan::kNever && judge_.same_algorithm() &&
         plainly_equal(b, c) && same_channels({b, c, baseline_, candidate_}) &&
@@ -423,7 +420,7 @@ class OpComparison {
       comparison.outcome = TensorOutcome::kWithin;
       comparison.metrics.reset();
       comparison.samples.clear();
-      comparison.note = "differs, and is judged by the values that it makes of the integers";
+      comparison.note = {Phrase("judged-in-whole")};
     }
     tally(comparison);
     screen(*choice.policy, comparison);
@@ -440,10 +437,10 @@ class OpComparison {
       return;
     }
     comparison.outcome = TensorOutcome::kUncomparable;
-    comparison.note = tensor.attributes.starts_with(core::kOpaqueOf)
-                          ? "nobody has read what is in a tensor of class " +
-                                tensor.attributes.substr(core::kOpaqueOf.size())
-                          : "nobody can read what is in it";
+    Phrase& note = comparison.note.emplace_back("never-read");
+    if (tensor.attributes.starts_with(core::kOpaqueOf)) {
+      note.with("class", tensor.attributes.substr(core::kOpaqueOf.size()));
+    }
     found_.never_read = true;
   }
 
@@ -465,13 +462,13 @@ class OpComparison {
                                const TensorRecord& c,
                                const Choice& choice,
                                TensorOutcome outcome,
-                               std::string why) {
+                               Phrase why) {
     TensorComparison& comparison = found_.outputs.emplace_back();
     comparison.role = b.role;
     comparison.baseline = b;
     comparison.candidate = c;
     comparison.outcome = outcome;
-    comparison.note = std::move(why);
+    comparison.note = {std::move(why)};
     note_choice(choice, comparison);
     return comparison;
   }
@@ -494,11 +491,11 @@ class OpComparison {
   void pass_over(const TensorRecord& b, const TensorRecord& c, const Choice& choice) {
     if (choice.policy == nullptr) {
       if (found_.unruled.empty()) found_.unruled = where("output", b);
-      add_output(b, c, choice, TensorOutcome::kUncomparable, "no rule for it");
+      add_output(b, c, choice, TensorOutcome::kUncomparable, Phrase("no-rule"));
       uncomparable_ = true;
       ++found_.tally.not_judged;
     } else {
-      add_output(b, c, choice, TensorOutcome::kSkipped, "left out by a rule");
+      add_output(b, c, choice, TensorOutcome::kSkipped, Phrase("left-out-by-rule"));
       skipped_ = left_out_ = true;
       ++found_.tally.ignored;
     }

@@ -40,7 +40,7 @@ struct OpFindings {
   std::vector<ScalarDifference> results;
   bool input_strides_differ = false;
   bool output_strides_differ = false;
-  std::string alias_differs;    ///< the first output that shares other memory, in words
+  Phrases alias_differs;        ///< the first output that shares other memory
   bool inputs_unknown = false;  ///< the content of some input is not recorded on a side
   bool bits_differ = false;     ///< some output is not bit-equal
   OutputTally tally;

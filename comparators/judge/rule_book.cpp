@@ -182,8 +182,7 @@ void report_unused_rules(const configs::CompareSpec& spec, Report& report) {
           "correct its patterns, or the order: the first rule that matches applies");
     }
     report.warnings.push_back(
-        Phrase("rule-unused",
-               {{"index", number_field(i)}, {"match", rule.match}, {"policy", rule.policy}}));
+        Phrase("rule-unused", {{"index", i}, {"match", rule.match}, {"policy", rule.policy}}));
   }
 }
 

@@ -2,6 +2,7 @@
 #include "comparators/judge/tensor_judge.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <exception>
@@ -35,61 +36,60 @@ struct Relaxed {
   bool quantiser = false;
 };
 
-std::string_view state_text(ContentState state) noexcept {
-  return core::word_at(
-      "values|uninitialised memory|no content|an undefined tensor|a composite|"
-      "excluded from the recording",
-      static_cast<std::size_t>(state));
+/// `values`, `uninitialised memory`.
+Phrases state_phrase(ContentState state) {
+  return {
+      Phrase(core::word_at("has-values|has-unwritten-memory|has-no-content|is-undefined|"
+                           "is-composite|is-excluded",
+                           static_cast<std::size_t>(state)))};
+}
+
+/// What differs: a dtype, shape or the like.
+Phrases differs(std::string_view key, FieldValue baseline, FieldValue candidate) {
+  return {Phrase(key, {{"baseline", std::move(baseline)}, {"candidate", std::move(candidate)}})};
+}
+
+std::string list_text(const std::vector<std::int64_t>& numbers) {
+  return fmt::format("[{}]", fmt::join(numbers, ", "));
 }
 
 /// As the recording calls it, where it is none of those that have a number: `quint4x2`.
-std::string_view dtype_text(const TensorRecord& tensor) noexcept {
+std::string dtype_text(const TensorRecord& tensor) {
   constexpr std::string_view kKey = "dtype=";
   const std::string_view text = tensor.attributes;
   if (tensor.dtype != core::Dtype::kUnknown || !text.starts_with(kKey)) {
-    return core::dtype_name(tensor.dtype);
+    return std::string(core::dtype_name(tensor.dtype));
   }
-  return text.substr(kKey.size(), text.find(' ') - kKey.size());
+  return std::string(text.substr(kKey.size(), text.find(' ') - kKey.size()));
 }
 
 /// What must agree before any value is looked at, and does not; empty when all does.
-std::string metadata_mismatch(const TensorRecord& b,
-                              const TensorRecord& c,
-                              const AttributeRules& rules,
-                              Relaxed relaxed) {
-  const bool one_undefined =
-      (b.state == ContentState::kUndefined) != (c.state == ContentState::kUndefined);
-  if (one_undefined) {
-    return fmt::format("{} against {}",
-                       b.state == ContentState::kUndefined ? "undefined" : "a tensor",
-                       c.state == ContentState::kUndefined ? "undefined" : "a tensor");
+Phrases metadata_mismatch(const TensorRecord& b,
+                          const TensorRecord& c,
+                          const AttributeRules& rules,
+                          Relaxed relaxed) {
+  const bool is_undefined = b.state == ContentState::kUndefined;
+  if (is_undefined != (c.state == ContentState::kUndefined)) {
+    return {Phrase(is_undefined ? "undefined-in-baseline" : "undefined-in-candidate")};
   }
-  if (b.state == ContentState::kUndefined) return {};
+  if (is_undefined) return {};
   const bool same_dtype = b.dtype == c.dtype && dtype_text(b) == dtype_text(c);
   // Of two dtypes that have no number there is no wider one.
   if (!same_dtype && (!relaxed.dtype || b.dtype == c.dtype)) {
-    return fmt::format("dtype differs: {} against {}", dtype_text(b), dtype_text(c));
+    return differs("dtype-differs", dtype_text(b), dtype_text(c));
   }
-  if (b.shape != c.shape) {
-    return fmt::format(
-        "shape differs: [{}] against [{}]", fmt::join(b.shape, ", "), fmt::join(c.shape, ", "));
-  }
-  if (b.layout != c.layout) {
-    return fmt::format("layout differs: {} against {}", b.layout, c.layout);
-  }
+  if (b.shape != c.shape) return differs("shape-differs", list_text(b.shape), list_text(c.shape));
+  if (b.layout != c.layout) return differs("layouts-differ", b.layout, c.layout);
   if (!same_attributes(b, c) && !relaxed.quantiser) {
-    return fmt::format("{} differs: {} against {}",
-                       b.layout == "quantised" ? "quantiser" : "layout structure",
-                       b.attributes,
-                       c.attributes);
+    return differs(b.layout == "quantised" ? "quantiser-differs" : "structure-differs",
+                   b.attributes,
+                   c.attributes);
   }
   if (rules.strict_strides && b.strides != c.strides) {
-    return fmt::format("strides differ: [{}] against [{}]",
-                       fmt::join(b.strides, ", "),
-                       fmt::join(c.strides, ", "));
+    return differs("strides-differ", list_text(b.strides), list_text(c.strides));
   }
   if (rules.strict_device && b.device != c.device) {
-    return fmt::format("device differs: {} against {}", b.device, c.device);
+    return differs("device-differs", b.device, c.device);
   }
   return {};
 }
@@ -106,10 +106,10 @@ void judge_states(TensorComparison& comparison) {
   if (b == c) {
     const bool whole = b == ContentState::kUndefined || b == ContentState::kComposite;
     comparison.outcome = whole ? TensorOutcome::kEqual : TensorOutcome::kSkipped;
-    if (!whole) comparison.note = fmt::format("{} on both sides", state_text(b));
+    if (!whole) comparison.note = {Phrase("on-both-sides", {{"state", state_phrase(b)}})};
     return;
   }
-  comparison.note = fmt::format("{} against {}", state_text(b), state_text(c));
+  comparison.note = differs("against", state_phrase(b), state_phrase(c));
   comparison.outcome = has_no_content(b) || has_no_content(c) ? TensorOutcome::kUncomparable
                                                               : TensorOutcome::kMismatch;
 }
@@ -118,9 +118,9 @@ void judge_states(TensorComparison& comparison) {
 /// the tolerance, and what |baseline| allows there, with as many digits as tell them apart. Empty
 /// where none of them is, or the dtype is not a real floating one.
 /// @param samples  of tensors that are both of `dtype`
-std::string first_beyond_text(const std::vector<Sample>& samples,
-                              core::Dtype dtype,
-                              const ElementPolicy& policy) {
+Phrases first_beyond(const std::vector<Sample>& samples,
+                     core::Dtype dtype,
+                     const ElementPolicy& policy) {
   if (!core::is_floating(dtype) || dtype == core::Dtype::kFloat4E2M1FNX2) return {};
   const auto value = [&](const std::string& hex) {
     return core::decode_float(dtype, std::stoull(hex, nullptr, 16));
@@ -134,8 +134,8 @@ std::string first_beyond_text(const std::vector<Sample>& samples,
     for (int digits = 3;; ++digits) {
       const std::string left = fmt::format("{:.{}g}", error, digits);
       const std::string right = fmt::format("{:.{}g}", allowed, digits);
-      if (left != right || digits == kExact)
-        return fmt::format("first beyond: {} > {}", left, right);
+      if (left == right && digits != kExact) continue;
+      return {Phrase("first-beyond", {{"error", left}, {"allowed", right}})};
     }
   }
   return {};
@@ -212,7 +212,7 @@ class TensorJudge::Work {
       judge_states(comparison);
       if (of_.same_algorithm_ && written_parts_differ(baseline, candidate)) {
         judge_unmeasured(depth, comparison);
-        comparison.note = "what has been written of it differs";
+        comparison.note = {Phrase("written-part-differs")};
       }
       return comparison;
     }
@@ -233,7 +233,7 @@ class TensorJudge::Work {
     const auto same = same_content(baseline.content_key(), candidate.content_key());
     if (!same) {
       comparison.outcome = TensorOutcome::kUncomparable;
-      comparison.note = "digests follow different rules, and there are no bytes to compare";
+      comparison.note = {Phrase("other-digest-rules")};
     } else if (*same) {
       judge_equal(comparison);
     } else {
@@ -437,9 +437,9 @@ class TensorJudge::Work {
   }
 
   /// @param why  set where it cannot be measured
-  std::optional<Fp64Distance> fp64_distance(const ContentKeys& pair, std::string& why) {
+  std::optional<Fp64Distance> fp64_distance(const ContentKeys& pair, Phrases& why) {
     if (choice_.fp64 == nullptr) {
-      why = "the float64 run has no such output";
+      why.emplace_back("no-float64-output");
       return std::nullopt;
     }
     const core::TensorRecord& reference = *choice_.fp64;
@@ -447,9 +447,9 @@ class TensorJudge::Work {
         core::is_complex(pair.baseline.dtype) ? core::Dtype::kComplex128 : core::Dtype::kFloat64;
     if (reference.state != core::ContentState::kHashed || reference.dtype != wide ||
         reference.shape != pair.baseline.shape) {
-      why = fmt::format("in the float64 run it is {}, not {}",
-                        dtype_and_shape(reference.dtype, reference.shape),
-                        dtype_and_shape(wide, pair.baseline.shape));
+      why.push_back(Phrase("other-float64-output",
+                           {{"is", dtype_and_shape(reference.dtype, reference.shape)},
+                            {"wanted", dtype_and_shape(wide, pair.baseline.shape)}}));
       return std::nullopt;
     }
     const MeasureRequest how{.dtype = wide, .shape = reference.shape};
@@ -458,11 +458,11 @@ class TensorJudge::Work {
     const auto rmse = [&](const Side& other) -> std::optional<double> {
       const auto found = measure_sides(from, other, how);
       if (!found) {
-        why = "the values of a side, or of the float64 run, are not there";
+        why.emplace_back("float64-values-missing");
         return std::nullopt;
       }
       if (found->metrics.nan_baseline + found->metrics.inf_baseline != 0) {
-        why = "the result in float64 is not finite where this one is";
+        why.emplace_back("float64-not-finite");
         return std::nullopt;
       }
       return found->metrics.rmse.value_or(0);
@@ -483,7 +483,7 @@ class TensorJudge::Work {
     switch (choice_.policy->kind) {
       case configs::PolicyKind::kNoise:
         if (choice_.floor == nullptr) {
-          append_note(comparison.note, true, "no noise floor for it");
+          comparison.note.emplace_back("no-noise-floor");
           return false;
         }
         comparison.noise = noise_distance(measured.metrics, *choice_.floor);
@@ -494,9 +494,7 @@ class TensorJudge::Work {
         const bool has_error =
             core::is_floating(pair.baseline.dtype) || core::is_complex(pair.baseline.dtype);
         if (!has_error || specials_fail(*choice_.policy, measured.metrics)) return true;
-        std::string why;
-        comparison.fp64 = fp64_distance(pair, why);
-        append_note(comparison.note, !why.empty(), why);
+        comparison.fp64 = fp64_distance(pair, comparison.note);
         if (!comparison.fp64) return false;
         measured.verdict = judge_fp64(*choice_.policy, measured.metrics, *comparison.fp64);
         break;
@@ -515,15 +513,13 @@ class TensorJudge::Work {
     comparison.outcome = TensorOutcome::kBeyond;
     if (comparison.metrics->n_diff == 0) {
       comparison.metrics.reset();
-      comparison.note = fmt::format("size unknown: {} are stored, and they are equal", which);
+      comparison.note = {Phrase("stored-part-equal", {{"part", which}})};
     } else if (elements_decide(*choice_.policy) && comparison.metrics->n_beyond != 0) {
       return;
     }
     if (digests_decide(*choice_.policy)) return;
     comparison.outcome = TensorOutcome::kUncomparable;
-    comparison.note = fmt::format(
-        "digests differ, and of what differs only {} are stored, which the policy lets pass",
-        which);
+    comparison.note = {Phrase("stored-part-passes", {{"part", which}})};
   }
 
   [[nodiscard]] std::optional<Measured> remembered(const ContentKeys& pair) const {
@@ -547,28 +543,27 @@ class TensorJudge::Work {
     comparison.note = describe_metrics(*comparison.metrics);
     comparison.slice = measured->slice;
     if (baseline.dtype != candidate.dtype) {
-      append_note(comparison.note,
-                  true,
-                  fmt::format("{} against {}",
-                              core::dtype_name(baseline.dtype),
-                              core::dtype_name(candidate.dtype)));
+      append(differs("against",
+                     std::string(core::dtype_name(baseline.dtype)),
+                     std::string(core::dtype_name(candidate.dtype))),
+             comparison.note);
     }
-    append_note(comparison.note,
-                choice_.policy->flush_subnormals && comparison.metrics->n_diff == 0,
-                "only subnormals differ, which count as zero");
+    if (choice_.policy->flush_subnormals && comparison.metrics->n_diff == 0) {
+      comparison.note.emplace_back("only-subnormals");
+    }
     if (comparison.slice) return judge_slice(comparison);
     if (core::is_output(comparison.baseline) && !judge_by_yardstick(pair, *measured, comparison)) {
       comparison.outcome = TensorOutcome::kUncomparable;
       return;
     }
     const TensorVerdict& verdict = measured->verdict;
-    append_note(comparison.note, !verdict.why.empty(), verdict.why);
+    append(verdict.why, comparison.note);
     comparison.outcome = verdict.passes ? TensorOutcome::kWithin : TensorOutcome::kBeyond;
     const bool by_tolerance = choice_.policy->kind == configs::PolicyKind::kTolerance &&
                               !choice_.policy->flush_subnormals &&
                               baseline.dtype == candidate.dtype;
     if (verdict.passes || !by_tolerance || !comparison.note.empty()) return;
-    comparison.note = first_beyond_text(
+    comparison.note = first_beyond(
         comparison.samples, baseline.dtype, element_policy(*choice_.policy, baseline.dtype));
   }
 
@@ -599,8 +594,8 @@ class TensorJudge::Work {
     m.ulp_mean.reset();
     m.ulp_hist.reset();
     const TensorVerdict verdict = judge_metrics(*choice_.policy, m);
-    comparison.note = "by the values that the integers stand for";
-    append_note(comparison.note, !verdict.why.empty(), verdict.why);
+    comparison.note = {Phrase("by-dequantised")};
+    append(verdict.why, comparison.note);
     comparison.outcome = verdict.passes ? TensorOutcome::kWithin : TensorOutcome::kBeyond;
     comparison.metrics = m;
     comparison.samples = std::move(found->samples);
@@ -651,12 +646,11 @@ class TensorJudge::Work {
     const bool other_dtype = comparison.baseline.dtype != comparison.candidate.dtype;
     if (depth != Depth::kValues || (digests_decide(*choice_.policy) && !other_dtype)) {
       comparison.outcome = TensorOutcome::kBeyond;
-      if (depth == Depth::kValues) comparison.note = "differs";
+      if (depth == Depth::kValues) comparison.note = {Phrase(kDiffers)};
       return;
     }
     comparison.outcome = TensorOutcome::kUncomparable;
-    comparison.note = other_dtype ? "dtypes differ, and there are no bytes to judge by"
-                                  : "digests differ, and there are no bytes to judge by";
+    comparison.note = {Phrase(other_dtype ? "no-bytes-across-dtypes" : "no-bytes")};
   }
 
   /// equal_nan "never": NaN fails even where the bits are equal.
@@ -674,13 +668,13 @@ class TensorJudge::Work {
     const bool unseen = !measured || (measured->slice && nans(measured->metrics) == 0);
     if (unseen && !counts) {
       comparison.outcome = TensorOutcome::kUncomparable;
-      comparison.note = "whether there is NaN is not recorded, and equal_nan is \"never\"";
+      comparison.note = {Phrase("nan-not-recorded")};
       return;
     }
     if (!unseen && nans(measured->metrics) == 0) return;
     comparison.outcome = TensorOutcome::kBeyond;
     if (measured) comparison.metrics = measured->metrics;
-    comparison.note = "NaN on both sides, and equal_nan is \"never\"";
+    comparison.note = {Phrase("nan-on-both-sides")};
   }
 
   TensorJudge& of_;

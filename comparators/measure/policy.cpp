@@ -42,11 +42,11 @@ TensorVerdict judge_ulps(const PolicySpec& policy, const TensorMetrics& m) {
   const bool passes = refused(policy, m) == 0 && static_cast<double>(m.n_beyond) <= allowed;
   if (policy.share == 0) return {passes, {}};
   return {passes,
-          fmt::format("{} of {} beyond {} ULP, {:.4g} allowed",
-                      m.n_beyond,
-                      counted(m.elements, "element"),
-                      policy.ulp,
-                      std::floor(allowed))};
+          {Phrase("beyond-ulps",
+                  {{"beyond", m.n_beyond},
+                   {"elements", m.elements},
+                   {"ulp", policy.ulp},
+                   {"allowed", std::floor(allowed)}})}};
 }
 
 TensorVerdict judge_cosine(const PolicySpec& policy, const TensorMetrics& m) {
@@ -54,7 +54,7 @@ TensorVerdict judge_cosine(const PolicySpec& policy, const TensorMetrics& m) {
   if (!m.cosine || !m.norm_ratio) return {m.n_beyond == 0, {}};
   const bool alike = *m.cosine >= policy.cosine && std::abs(*m.norm_ratio - 1) <= policy.drift;
   return {alike && refused(policy, m) == 0,
-          fmt::format("cosine {:.6g}, norm ratio {:.6g}", *m.cosine, *m.norm_ratio)};
+          {Phrase("cosine-is", {{"cosine", *m.cosine}, {"ratio", *m.norm_ratio}})}};
 }
 
 /// The thresholds of msprobe's documents, on its own quantities.
@@ -64,11 +64,11 @@ TensorVerdict judge_msprobe(const PolicySpec& policy, const TensorMetrics& m) {
   if (!m.cosine || !m.max_abs) return {m.n_beyond == 0, {}};
   const bool passes = *m.cosine > kLeastCosine && *m.max_abs < kGreatestError;
   return {passes && refused(policy, m) == 0,
-          fmt::format("cosine {:.6g}, abs max {:.6g}, {:.4g} within 1/1000, {:.4g} within 5/1000",
-                      *m.cosine,
-                      *m.max_abs,
-                      m.within_1e3.value_or(0),
-                      m.within_5e3.value_or(0))};
+          {Phrase("msprobe-is",
+                  {{"cosine", *m.cosine},
+                   {"max_abs", *m.max_abs},
+                   {"thousandth", m.within_1e3.value_or(0)},
+                   {"five", m.within_5e3.value_or(0)}})}};
 }
 
 double times_the_floor(const Metric& value, double floor) noexcept {
@@ -170,13 +170,11 @@ TensorVerdict judge_noise(const PolicySpec& policy,
       m.l2_rel.value_or(0) <= factor * floor.l2_rel && *m.max_abs <= factor * floor.max_abs;
   const bool passes = within && refused(policy, m) == 0;
   const NoiseDistance distance = noise_distance(m, floor);
-  if (std::isinf(distance.times))
-    return {passes, "beyond a noise floor of 0: no run differed here"};
-  return {passes,
-          fmt::format("{:.3g} times the noise floor (relative L2 {:.3g}, abs max {:.3g})",
-                      distance.times,
-                      floor.l2_rel,
-                      floor.max_abs)};
+  if (std::isinf(distance.times)) return {passes, {Phrase("floor-is-zero")}};
+  return {
+      passes,
+      {Phrase("times-the-floor",
+              {{"times", distance.times}, {"l2_rel", floor.l2_rel}, {"max_abs", floor.max_abs}})}};
 }
 
 double fp64_factor(const PolicySpec& policy, core::Dtype dtype, std::uint64_t elements) {
@@ -192,10 +190,10 @@ TensorVerdict judge_fp64(const PolicySpec& policy,
                          const Fp64Distance& distance) {
   const bool passes = distance.candidate_rmse <= distance.allowed && !specials_fail(policy, m);
   return {passes,
-          fmt::format("rms error to float64 {:.3g}, the baseline's {:.3g}, {:.3g} allowed",
-                      distance.candidate_rmse,
-                      distance.baseline_rmse,
-                      distance.allowed)};
+          {Phrase("error-to-float64",
+                  {{"candidate", distance.candidate_rmse},
+                   {"baseline", distance.baseline_rmse},
+                   {"allowed", distance.allowed}})}};
 }
 
 bool specials_fail(const PolicySpec& policy, const TensorMetrics& metrics) noexcept {

@@ -47,7 +47,7 @@ bool is_screening(const configs::PolicySpec& policy) noexcept;
 
 struct TensorVerdict {
   bool passes = false;
-  std::string why;  ///< what the policy looked at, where the metrics do not say it by themselves
+  Phrases why;  ///< what the policy looked at, where the metrics do not say it by themselves
 };
 
 /// Judges a tensor by its metrics, which were made with element_policy(policy, dtype). A NaN or an

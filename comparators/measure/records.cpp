@@ -80,43 +80,30 @@ bool has_unread_values(const core::TensorRecord& tensor) noexcept {
   return tensor.state == ContentState::kNone && !tensor.device.starts_with("meta");
 }
 
-void append_note(std::string& text, bool holds, std::string_view words) {
-  if (!holds) return;
-  if (!text.empty()) text += "; ";
-  text += words;
-}
-
 std::string dtype_and_shape(core::Dtype dtype, const std::vector<std::int64_t>& shape) {
   return fmt::format("{} [{}]", core::dtype_name(dtype), fmt::join(shape, ", "));
 }
 
-namespace {
-
-void append_sides(std::string& text,
-                  std::string_view what,
-                  std::uint64_t baseline,
-                  std::uint64_t candidate) {
-  if (baseline == 0 && candidate == 0) return;
-  const std::string_view side = candidate == 0  ? "in baseline only"
-                                : baseline == 0 ? "in candidate only"
-                                                : "on different sides";
-  append_note(text, true, fmt::format("{} {}", what, side));
-}
-
-}  // namespace
-
-std::string describe_metrics(const TensorMetrics& metrics) {
-  std::string text;
-  if (metrics.n_diff != 0) {
-    append_note(text, metrics.n_diff == metrics.zero_sign_only, "only zero signs differ");
-    append_note(text, metrics.n_diff == metrics.nan_both_payload, "only NaN payload differs");
-    append_note(
-        text, metrics.n_diff == metrics.noncanonical_bool, "only non-canonical bool differs");
-  }
-  append_sides(text, "NaN", metrics.nan_baseline, metrics.nan_candidate);
-  append_note(text, metrics.inf_sign != 0, "Inf signs differ");
-  append_sides(text, "Inf", metrics.inf_baseline, metrics.inf_candidate);
-  return text;
+Phrases describe_metrics(const TensorMetrics& m) {
+  Phrases notes;
+  const auto note = [&](bool holds, std::string_view key) {
+    if (holds) notes.emplace_back(key);
+  };
+  const auto note_sides = [&](std::string_view value, std::uint64_t here, std::uint64_t there) {
+    if (here + there == 0) return;
+    notes.push_back(Phrase("on-sides",
+                           {{"value", value},
+                            {"of_baseline", there == 0},
+                            {"of_candidate", here == 0},
+                            {"of_both", here != 0 && there != 0}}));
+  };
+  note(m.n_diff != 0 && m.n_diff == m.zero_sign_only, "only-zero-signs");
+  note(m.n_diff != 0 && m.n_diff == m.nan_both_payload, "only-nan-payload");
+  note(m.n_diff != 0 && m.n_diff == m.noncanonical_bool, "only-bool-bytes");
+  note_sides("NaN", m.nan_baseline, m.nan_candidate);
+  note(m.inf_sign != 0, "inf-signs");
+  note_sides("Inf", m.inf_baseline, m.inf_candidate);
+  return notes;
 }
 
 using core::TensorRecord;

@@ -66,12 +66,9 @@ bool same_attributes(const core::TensorRecord& left, const core::TensorRecord& r
 /// `float32 [2, 3]`
 std::string dtype_and_shape(core::Dtype dtype, const std::vector<std::int64_t>& shape);
 
-/// What the metrics say in words: `only zero signs differ`, `NaN in baseline only`; empty when the
-/// numbers say it all.
-std::string describe_metrics(const TensorMetrics& metrics);
-
-/// Adds `words` to a note, where `holds`.
-void append_note(std::string& text, bool holds, std::string_view words);
+/// What the metrics say beside numbers: `only zero signs differ`, `NaN in baseline only`; empty
+/// when the numbers say it all.
+Phrases describe_metrics(const TensorMetrics& metrics);
 
 /// The tensors of one role, in the order of the record, which is borrowed.
 std::vector<const core::TensorRecord*> tensors_of(const core::OpRecord& record,

@@ -95,13 +95,13 @@ class Whole {
   }
 
   /// Empty where it could be done; replicas that differ are `parted`, which is said elsewhere.
-  std::string put_together() {
+  Phrases put_together() {
     std::map<std::string, Axes> by_axes;
     for (const auto& [rank, clipped] : ranks_) {
       if (!clipped->why_open.empty()) return clipped->why_open;
       for (const NormPart& part : clipped->parts) {
         const auto at = coordinates_of(part.place);
-        if (!at) return "gradients that are still to be summed over ranks";
+        if (!at) return {Phrase("gradients-not-summed")};
         Axes& axes = by_axes[at->axes];
         axes.parts = at->parts;
         axes.names.insert(part.names);
@@ -114,8 +114,8 @@ class Whole {
       }
     }
     for (const auto& [axes, found] : by_axes) {
-      if (found.names.size() > 1) return "the ranks do not clip the same parameters";
-      if (found.squares.size() != found.parts) return "not every part is on a rank that was read";
+      if (found.names.size() > 1) return {Phrase("other-parameters-clipped")};
+      if (found.squares.size() != found.parts) return {Phrase("parts-not-read")};
     }
     return {};
   }
@@ -206,14 +206,13 @@ ClippedNorm clipped_norm_of(const core::OpRecord& record) {
   const auto norm = number(core::kClippedNorm);
   clipped.norm = norm.value_or(0);
   if (!norm) {
-    clipped.why_open = "DTensor holds it in parts, and puts it together itself";
+    clipped.why_open = {Phrase("put-together-by-dtensor")};
   } else if (type && *type != 2) {
-    clipped.why_open =
-        fmt::format("it is of type {:g}, and L2 norms alone are put together", *type);
+    clipped.why_open = {Phrase("norm-of-other-type", {{"type", *type}})};
   } else if (!std::isfinite(clipped.norm)) {
-    clipped.why_open = "it is not finite";
+    clipped.why_open = {Phrase("norm-not-finite")};
   } else if (unread) {
-    clipped.why_open = "a gradient among them cannot be read";
+    clipped.why_open = {Phrase("gradient-not-readable")};
   }
   return clipped;
 }
@@ -244,7 +243,7 @@ void match_norms(const RankReads& reads, RanksReport& report) {
     const bool agreed = std::ranges::all_of(
         ranks, [&](const OfRank& each) { return each.clipped->norm == first.norm; });
     Whole whole(ranks);
-    const std::string why = whole.put_together();
+    const Phrases why = whole.put_together();
     if (!why.empty()) {
       if (report.open_norms++ == 0) report.why_open = why;
     } else if (agreed && !whole.parted()) {

@@ -27,8 +27,7 @@ struct ClippedNorm {
   bool is_l2 = false;   ///< it was asked for as that; else it is taken for one
   double elements = 0;  ///< that this rank holds
   double epsilon = 0;   ///< of the coarsest dtype among them
-  std::string
-      why_open;  ///< why it cannot be put together; empty = it can, as far as this rank goes
+  Phrases why_open;     ///< why it cannot be put together; empty = it can, as far as this rank goes
   std::vector<NormPart> parts;
 };
 

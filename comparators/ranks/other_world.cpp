@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comparators/ranks/other_world.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -71,29 +69,21 @@ void take_beginning(const Told& here, const Told& there, CommonOfWorlds& common)
   if (here.whole > 0 && there.whole > 0) {
     common.baseline.push_back(*here.beginning);
     common.candidate.push_back(*there.beginning);
-    common.said.push_back(
-        fmt::format("compared: {} before the first step", counted(here.whole, "parameter")));
+    common.said.push_back(Phrase("compared-parameters", {{"parameters", here.whole}}));
   } else if (here.parts + there.parts == 0) {
-    common.said.emplace_back("parameters before the first step were not recorded on both sides");
+    common.said.emplace_back("parameters-not-recorded");
   }
   if (here.parts + there.parts > 0) {
-    common.said.push_back(fmt::format("not compared: {} of which this rank holds a part",
-                                      counted(std::max(here.parts, there.parts), "parameter")));
+    common.said.push_back(
+        Phrase("parameters-in-parts", {{"parameters", std::max(here.parts, there.parts)}}));
   }
 }
 
-/// `step 0`, `steps 0 to 3`
-std::string steps_text(std::uint32_t first, std::uint32_t last) {
-  return first == last ? fmt::format("step {}", first) : fmt::format("steps {} to {}", first, last);
-}
-
-/// Why losses of a step need not be alike; empty where they have to be.
-std::string apart(const Told& here, const Told& there, std::uint32_t step) {
+/// Why losses of a step need not be alike; null where they have to be.
+std::optional<Phrase> apart(const Told& here, const Told& there, std::uint32_t step) {
   for (const Told* told : {&here, &there}) {
     if (told->reduced && step > *told->reduced) {
-      return fmt::format(
-          "gradients were reduced in step {}, over ranks that may have read something else",
-          *told->reduced);
+      return Phrase("gradients-reduced-in", {{"step", *told->reduced}});
     }
   }
   bool is_known = false;
@@ -103,42 +93,45 @@ std::string apart(const Told& here, const Told& there, std::uint32_t step) {
     if (one == here.inputs[kind].end() || other == there.inputs[kind].end()) continue;
     is_known = true;
     if (one->digest != other->digest) {
-      return fmt::format("this rank reads something else in step {}", step);
+      return Phrase("reads-other", {{"step", step}});
     }
   }
-  if (is_known) return {};
-  return fmt::format("what this rank reads in step {} is not known on both sides", step);
+  if (is_known) return std::nullopt;
+  return Phrase("reads-not-known", {{"step", step}});
 }
 
 void take_losses(const Told& here, const Told& there, CommonOfWorlds& common) {
-  std::string why;
+  std::optional<Phrase> why;
   std::optional<std::uint32_t> last;
   for (const auto& [step, losses] : here.losses) {
     const auto others = there.losses.find(step);
     if (others == there.losses.end()) {
-      why = fmt::format("step {} is on one side alone", step);
+      why = Phrase("step-on-one-side", {{"step", step}});
     } else if (others->second.size() != losses.size()) {
-      why = fmt::format(
-          "step {} has {} losses against {}", step, losses.size(), others->second.size());
+      why = Phrase(
+          "other-losses",
+          {{"step", step}, {"baseline", losses.size()}, {"candidate", others->second.size()}});
     } else {
       why = apart(here, there, step);
     }
-    if (!why.empty()) break;
+    if (why) break;
     common.baseline.insert(common.baseline.end(), losses.begin(), losses.end());
     common.candidate.insert(common.candidate.end(), others->second.begin(), others->second.end());
     last = step;
   }
-  if (why.empty() && there.losses.size() > here.losses.size()) {
-    why = fmt::format("{} are on one side alone",
-                      counted(there.losses.size() - here.losses.size(), "further step"));
+  if (!why && there.losses.size() > here.losses.size()) {
+    why =
+        Phrase("further-steps-on-one-side", {{"steps", there.losses.size() - here.losses.size()}});
   }
   if (last) {
+    const std::uint32_t first = here.losses.begin()->first;
     common.said.push_back(
-        fmt::format("compared: losses of {}", steps_text(here.losses.begin()->first, *last)));
+        Phrase("compared-losses", {{"first", first}, {"last", *last}, {"is_one", first == *last}}));
   }
-  if (here.losses.empty() && there.losses.empty()) why = "none were recorded";
-  if (!why.empty()) {
-    common.said.push_back(fmt::format("not compared: {}losses: {}", last ? "further " : "", why));
+  if (here.losses.empty() && there.losses.empty()) why = Phrase("no-losses");
+  if (why) {
+    common.said.push_back(
+        Phrase("losses-not-compared", {{"is_more", last.has_value()}, {"why", Phrases{*why}}}));
   }
 }
 
@@ -157,11 +150,9 @@ CommonOfWorlds common_of_worlds(const core::DumpSource& baseline,
   const Told here = read_told(baseline);
   const Told there = read_told(candidate);
   CommonOfWorlds common;
-  common.said.push_back(fmt::format(
-      "the baseline ran on {} and the candidate on {}: operators, gradients and what the optimizer "
-      "leaves were not compared",
-      counted(ranks_of(baseline), "rank"),
-      counted(ranks_of(candidate), "rank")));
+  common.said.push_back(
+      Phrase("ran-on-other-ranks",
+             {{"baseline", ranks_of(baseline)}, {"candidate", ranks_of(candidate)}}));
   take_beginning(here, there, common);
   take_losses(here, there, common);
   std::ranges::sort(common.baseline);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "comparators/report/finding.h"
 #include "core/trace/dump.h"
 #include "core/trace/op_record.h"
 
@@ -22,7 +23,7 @@ bool ran_on_as_many_ranks(const core::DumpSource& baseline, const core::DumpSour
 struct CommonOfWorlds {
   std::vector<std::uint64_t> baseline;  ///< op indices of the records that hold it, ascending
   std::vector<std::uint64_t> candidate;
-  std::vector<std::string> said;  ///< what that is, and what it is not, a sentence each
+  Phrases said;  ///< what that is, and what it is not
 };
 
 /// @throws core::Error{kDumpDamaged}

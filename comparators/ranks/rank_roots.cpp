@@ -308,8 +308,7 @@ class RankReader {
     if (local.empty()) return;
     ClippedNorm clipped = clipped_norm_of(record);
     if (has_own) {
-      clipped.why_open =
-          "it is not known how the parameters are split that each rank has to itself";
+      clipped.why_open = {Phrase("split-not-known")};
     }
     if (found_.norms.empty() || !continues(found_.norms.back(), clipped)) {
       found_.norms.push_back(std::move(clipped));

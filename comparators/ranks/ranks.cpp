@@ -2,7 +2,6 @@
 #include "comparators/ranks/ranks.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <iterator>
@@ -499,9 +498,7 @@ class ReplicaComparison {
     }
     for (const auto& [inputs, ranks] : readers) {
       if (ranks.size() < 2 || may_be_alike(ranks)) continue;
-      find(FindingId::kSameData, data_weight())
-          .with("ranks", ranks)
-          .with("steps", number_field(inputs->size()));
+      find(FindingId::kSameData, data_weight()).with("ranks", ranks).with("steps", inputs->size());
     }
   }
 
@@ -534,9 +531,9 @@ class ReplicaComparison {
                           : id == FindingId::kStepsSkipped && are_replicas ? Weight::kProof
                                                                            : Weight::kSuspicion;
     Finding& uneven = find(id, weight)
-                          .with("least", number_field(least.state.steps))
-                          .with("most", number_field(most.state.steps))
-                          .with("other_rank", number_field(most.number()))
+                          .with("least", least.state.steps)
+                          .with("most", most.state.steps)
+                          .with("other_rank", most.number())
                           .at_step(least.state.steps);
     uneven.where.rank = least.number();
     if (id == FindingId::kEndedByException) uneven.with("raised", least.state.raised);
@@ -625,7 +622,7 @@ class ReplicaComparison {
       if (may_be_alike(readers.ranks)) continue;
       find(FindingId::kSameSamples, data_weight())
           .with("ranks", readers.ranks)
-          .with("samples", number_field(readers.loader->samples))
+          .with("samples", readers.loader->samples)
           .where.line = readers.loader->name;
     }
   }
@@ -650,8 +647,8 @@ class ReplicaComparison {
       return note_shared(shared, readers.size(), readings.front().loader->name);
     }
     find(FindingId::kSamplesPadded, Weight::kNote)
-        .with("twice", number_field(twice))
-        .with("samples", number_field(readers.size()))
+        .with("twice", twice)
+        .with("samples", readers.size())
         .where.line = readings.front().loader->name;
   }
 
@@ -687,8 +684,8 @@ class ReplicaComparison {
   /// Samplers that shuffle by other seeds share some samples, and nobody reads others.
   void note_shared(std::size_t shared, std::size_t samples, const std::string& loader) {
     find(FindingId::kSamplesOverlap, Weight::kSuspicion)
-        .with("shared", number_field(shared))
-        .with("samples", number_field(samples))
+        .with("shared", shared)
+        .with("samples", samples)
         .where.line = loader;
   }
 
@@ -736,12 +733,12 @@ class ReplicaComparison {
     if (since == first) {
       find(FindingId::kMasksAreCopies, Weight::kSuspicion)
           .with("ranks", std::move(numbers))
-          .with("draws", number_field(count));
+          .with("draws", count);
       return;
     }
     find(FindingId::kGeneratorOfAnotherRank, Weight::kSuspicion)
         .with("ranks", std::move(numbers))
-        .with("draws", number_field(count))
+        .with("draws", count)
         .with("seed", std::to_string(begin->seed))
         .with("seeds", seeds_before(ranks, since))
         .at_step(since);
@@ -800,7 +797,7 @@ class ReplicaComparison {
     };
     if (read_.empty() || !std::ranges::all_of(read_, has_none)) return;
     trains_ = false;
-    find(FindingId::kNoGradients, Weight::kProof).with("steps", number_field(report_.steps));
+    find(FindingId::kNoGradients, Weight::kProof).with("steps", report_.steps);
   }
 
   /// Samples that one rank trains on and another one validates with: each drew a split of its own.
@@ -837,7 +834,7 @@ class ReplicaComparison {
     }
     if (shared.empty() || shared.size() == validated) return;
     find(FindingId::kTrainedAndValidated, Weight::kProof)
-        .with("shared", number_field(shared.size()))
+        .with("shared", shared.size())
         .with("ranks", std::move(ranks));
   }
 
@@ -899,7 +896,7 @@ class ReplicaComparison {
     });
     is_frozen_ = frozen;
     if (!frozen) return;
-    find(FindingId::kWeightsNeverMoved, Weight::kProof).with("steps", number_field(report_.steps));
+    find(FindingId::kWeightsNeverMoved, Weight::kProof).with("steps", report_.steps);
   }
 
   const RankReads& reads_;

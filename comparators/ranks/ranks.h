@@ -162,7 +162,7 @@ struct RanksReport {
   /// By which gradients are clipped: held against what all ranks hold of these, and not.
   std::uint64_t norms = 0;
   std::uint64_t open_norms = 0;
-  std::string why_open;  ///< the first of them
+  Phrases why_open;  ///< the first of them
   /// Why the ranks cannot be held against each other, though they were read; null = they can.
   std::optional<Finding> why_not;
   bool is_unnamed = false;  ///< no rank says of which run it is

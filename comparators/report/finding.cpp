@@ -30,7 +30,9 @@ constexpr std::string_view kIds =
     "steps-uneven|steps-ended-by-exception|steps-joined|left-join-uneven|masks-are-copies|"
     "generator-of-another-rank|no-draws-on-some-ranks|parts-are-copies|nan-on-rank|"
     "no-gradients|weights-never-moved|parameters-in-no-optimizer|parameters-without-gradient|"
-    "parameters-not-moved|averaged-at-times|read-unwritten|state-not-saved|state-not-loaded|"
+    "parameters-not-moved|averaged-at-times|samples-equal|sample-contents-differ|"
+    "samples-reordered|other-samples|batch-sizes-differ|epoch-repeated|loader-lengths-differ|"
+    "read-unwritten|state-not-saved|state-not-loaded|"
     "state-used-up|state-misplaced|ranks-of-several-runs|ranks-of-several-attempts|"
     "ranks-of-several-parts|ranks-part-and-meet";
 static_assert(std::ranges::count(kIds, '|') == static_cast<std::ptrdiff_t>(kLastFinding),

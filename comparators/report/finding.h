@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <optional>
+#include <ranges>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -89,6 +92,14 @@ enum class FindingId : std::uint8_t {
   kWithoutGradient,
   kNotMoved,
   kAveragedAtTimes,
+  // What loaders hand out in two runs.
+  kSamplesEqual,
+  kSampleContentsDiffer,
+  kSamplesReordered,
+  kOtherSamples,
+  kBatchSizesDiffer,
+  kEpochRepeated,
+  kLoaderLengthsDiffer,
   // What a recording shows by itself.
   kReadUnwritten,
   // What a resumed run goes on from.
@@ -106,18 +117,34 @@ inline constexpr FindingId kLastFinding = FindingId::kPartAndMeet;
 /// `gradients-not-reduced`: stable, in JSON and in expectations.
 std::string_view finding_id(FindingId id) noexcept;
 
-/// What a finding is about, by name: numbers, names and lists of both, and no sentences.
-using FieldValue =
-    std::variant<bool, std::int64_t, double, std::string, RankList, std::vector<std::string>>;
+struct Phrase;
+using Phrases = std::vector<Phrase>;
+
+/// What a finding is about, by name: numbers, names, lists of both, and phrases; no sentences.
+using FieldValue = std::
+    variant<bool, std::int64_t, double, std::string, RankList, std::vector<std::string>, Phrases>;
 
 struct Field {
   std::string name;
   FieldValue value;
 
-  bool operator==(const Field&) const = default;
+  /// @param given  any whole number, text, or what FieldValue holds
+  template <typename T>
+  Field(std::string_view of, T&& given) : name(of) {
+    using Given = std::remove_cvref_t<T>;
+    if constexpr (std::integral<Given> && !std::same_as<Given, bool>) {
+      value = static_cast<std::int64_t>(given);
+    } else if constexpr (std::convertible_to<T, std::string_view>) {
+      value = std::string(std::forward<T>(given));
+    } else if constexpr (std::ranges::range<Given> && !std::constructible_from<FieldValue, T>) {
+      value = RankList(std::ranges::begin(given), std::ranges::end(given));
+    } else {
+      value = std::forward<T>(given);
+    }
+  }
+  bool operator==(const Field& other) const;
 };
 
-inline FieldValue number_field(std::uint64_t number) { return static_cast<std::int64_t>(number); }
 inline FieldValue run_field(bool of_baseline) {
   return std::string(of_baseline ? "baseline" : "candidate");
 }
@@ -131,16 +158,16 @@ struct Phrase {
   explicit Phrase(std::string_view of, std::vector<Field> with = {})
       : key(of), fields(std::move(with)) {}
 
-  /// What is in words already, as a message of a recording is.
-  static Phrase of_text(std::string text) { return Phrase("text", {{"text", std::move(text)}}); }
-
-  Phrase& with(std::string_view name, FieldValue value) {
-    fields.push_back({std::string(name), std::move(value)});
+  template <typename T>
+  Phrase& with(std::string_view name, T&& value) {
+    fields.emplace_back(name, std::forward<T>(value));
     return *this;
   }
   bool operator==(const Phrase&) const = default;
 };
-using Phrases = std::vector<Phrase>;
+inline bool Field::operator==(const Field& other) const {
+  return name == other.name && value == other.value;
+}
 
 inline void append(Phrases more, Phrases& phrases) {
   for (Phrase& phrase : more) phrases.push_back(std::move(phrase));
@@ -148,6 +175,8 @@ inline void append(Phrases more, Phrases& phrases) {
 
 /// The key of the phrase that says that a cause is not proven, behind its evidence.
 inline constexpr std::string_view kLikely = "likely";
+/// Of what nobody has measured.
+inline constexpr std::string_view kDiffers = "differs";
 
 /// Where a finding is seen, as far as it is known.
 struct FindingPlace {
@@ -169,12 +198,14 @@ struct Finding {
   std::vector<Field> fields = {};
 
   /// Adds a field.
-  Finding& with(std::string_view name, FieldValue value) & {
-    fields.push_back({std::string(name), std::move(value)});
+  template <typename T>
+  Finding& with(std::string_view name, T&& value) & {
+    fields.emplace_back(name, std::forward<T>(value));
     return *this;
   }
-  Finding&& with(std::string_view name, FieldValue value) && {
-    return std::move(with(name, std::move(value)));
+  template <typename T>
+  Finding&& with(std::string_view name, T&& value) && {
+    return std::move(with(name, std::forward<T>(value)));
   }
   Finding& at_step(std::uint32_t step) & {
     where.step = step;

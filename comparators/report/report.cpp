@@ -158,9 +158,9 @@ std::optional<Finding> finding_of(const RestoredState& state) {
       .with("name", state.name)
       .with("detail", state.detail)
       .with("place", state.place)
-      .with("items", number_field(state.items))
-      .with("differing", number_field(state.differing));
-  if (state.moved) finding.with("moved", number_field(*state.moved));
+      .with("items", state.items)
+      .with("differing", state.differing);
+  if (state.moved) finding.with("moved", *state.moved);
   return finding;
 }
 

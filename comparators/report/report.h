@@ -288,7 +288,7 @@ struct RestoredState {
   std::uint64_t items = 0;      ///< compared: tensors and numbers
   std::uint64_t differing = 0;  ///< of those
   std::string name;             ///< the first that differs: `count.fc.weight.step`
-  std::string detail;           ///< `3 against 0`, `other bits`: the baseline's first
+  Phrases detail;               ///< `3 against 0`, `other bits`: the baseline's first
   std::string place;            ///< kUsedUp: `train.py:31`, where it changed after it was restored
   std::optional<std::uint64_t> moved;  ///< kUsedUp, of a generator: numbers of 32 bits drawn there
 
@@ -302,10 +302,11 @@ std::optional<Finding> finding_of(const RestoredState& state);
 
 /// Of a run that resumed from a checkpoint of the run that it is held against.
 struct ResumeSummary {
-  std::uint32_t step = 0;         ///< that the baseline had made when it saved; the first compared
-  std::string saved;              ///< `train.py:31`, where the baseline saved; empty if unknown
-  std::string loaded;             ///< where the resumed run loaded
-  std::uint64_t files = 0;        ///< loaded that the baseline had saved
+  std::uint32_t step = 0;  ///< that the baseline had made when it saved; the first compared
+  std::string saved;       ///< `train.py:31`, where the baseline saved; empty if unknown
+  std::optional<std::uint32_t> before_update;  ///< of that step, which the checkpoint lacks
+  std::string loaded;                          ///< where the resumed run loaded
+  std::uint64_t files = 0;                     ///< loaded that the baseline had saved
   std::uint64_t baseline_op = 0;  ///< op index of the first use, from which on records are compared
   std::uint64_t candidate_op = 0;
   /// Of the resumed run's first step, that have no counterpart and are set aside.
@@ -456,7 +457,7 @@ struct ReplayEvidence {
   /// baseline_rmse over candidate_rmse: above 1 the candidate is nearer. inf and NaN as
   /// ReplayFindings::reference_ratio() has them.
   std::optional<double> reference_ratio;
-  std::vector<std::string> sentences;  ///< what all this says, in plain words
+  Phrases sentences;  ///< what all this says
 };
 
 /// An operator that gave more than one result for equal inputs.
@@ -636,7 +637,7 @@ struct TensorComparison {
   core::TensorRecord baseline;
   core::TensorRecord candidate;
   TensorOutcome outcome = TensorOutcome::kEqual;
-  std::string note;  ///< `dtype differs: float32 against float16`, `only zero signs differ`
+  Phrases note;  ///< `dtype differs: float32 against float16`, `only zero signs differ`
   std::optional<TensorMetrics> metrics;
   std::vector<Sample> samples;  ///< first differing elements, at most 10
   /// All that was looked at where digests differ: metrics and samples are about these elements,
@@ -835,8 +836,7 @@ struct DataComparison {
   std::uint32_t step = 0;
   std::uint64_t epoch = 0;
   std::uint64_t batch = 0;  ///< in its epoch
-  std::string what;         ///< `same samples in another order from step 12 on`
-  std::string mend;         ///< empty where there is nothing to mend
+  Finding finding;          ///< the same, and what to do; a note where nothing differs
 };
 
 /// What the calls returned (core::kReturnedOperator): judged as the outputs of operators are, call
@@ -973,7 +973,7 @@ struct NamedTensorDifference {
   std::string name;
   std::optional<core::Digest> baseline;  ///< of its bytes; empty where the run has no such one
   std::optional<core::Digest> candidate;
-  std::string note;  ///< `missing in candidate`, `shape differs: ...`, or empty
+  Phrases note;  ///< `missing in candidate`, `shape differs: ...`, or empty
   std::optional<TensorMetrics> metrics;
   std::vector<Sample> samples;
 };
@@ -995,9 +995,9 @@ struct RunSummary {
 struct Report {
   Status status = Status::kNothingCompared;
   DivergenceKind kind = DivergenceKind::kNone;
-  std::vector<Status> also;          ///< further statuses that hold, most severe first
-  std::vector<std::string> reasons;  ///< a sentence each
-  std::vector<RunSummary> runs;      ///< baseline, candidate
+  std::vector<Status> also;      ///< further statuses that hold, most severe first
+  Phrases reasons;               ///< why it is so, one each
+  std::vector<RunSummary> runs;  ///< baseline, candidate
   Coverage coverage;
   /// Of Coverage::without_content, those of the first 64 operators that have any.
   std::vector<OperatorCount> without_content;
@@ -1046,7 +1046,7 @@ struct Report {
   std::optional<RepeatSummary> repeat;
   std::optional<ReplayEvidence> replay;   ///< when it was asked for, and something diverged
   std::vector<ObserverFinding> observer;  ///< an entry a run; empty when nobody asked
-  std::string mend;                       ///< for exits 3, 4 and 5
+  std::optional<Phrase> mend;             ///< what to do, where the reasons do not say it
   /// Every operator in a row, where CompareOptions::keep_trail asked for it; else null.
   std::shared_ptr<const OpTrail> trail;
   bool from_accepted = false;  ///< the first run is what a gate has accepted

@@ -266,12 +266,10 @@ bool is_generator(StateKind kind) {
   return kind >= StateKind::kTorchGenerator && kind <= StateKind::kDatasetGenerator;
 }
 
-std::string detail_of(const Leaf& here, const Leaf* there) {
-  if (there == nullptr) return "not there in the resumed run";
-  if (!here.tensor && !there->tensor) {
-    return fmt::format("{} against {}", here.number, there->number);
-  }
-  return "other bits";
+Phrases detail_of(const Leaf& here, const Leaf* there) {
+  if (there == nullptr) return {Phrase("not-in-resumed")};
+  if (here.tensor || there->tensor) return {Phrase("other-bits")};
+  return {Phrase("against", {{"baseline", here.number}, {"candidate", there->number}})};
 }
 
 /// Judges the state of two runs that have met.
@@ -373,7 +371,7 @@ class StateJudge {
     });
     if (place == there.leaves.end()) return;
     state.outcome = Restored::kMisplaced;
-    state.detail = fmt::format("which is {} in the resumed run", place->name);
+    state.detail = {Phrase("stands-for-in-resumed", {{"other", place->name}})};
   }
 
   /// What had been added up before the checkpoint. It counts where the step is made of more than
@@ -456,9 +454,7 @@ class StateJudge {
   void find_use(const Leaf& value, RestoredState& state) const {
     if (!is_generator(state.kind)) return;
     if (is_seeded_again(value)) {
-      state.detail =
-          "seeded again after it was restored: it stands where it stood when the first run "
-          "began";
+      state.detail = {Phrase("seeded-again")};
       state.place = seeded_at(state.kind);
       if (state.place.empty()) state.place = iterator_of(there_)->place;
       return;
@@ -523,7 +519,7 @@ class StateJudge {
       const bool same_samples =
           !samples.empty() && samples == there_.story.samples_before(there_.forward->op);
       if (position != other && !same_samples) {
-        state.detail = fmt::format("batch {} of the loader against {}", position, other);
+        state.detail = {Phrase("other-position", {{"baseline", position}, {"candidate", other}})};
         state.outcome = lost_position(position);
       } else {
         place = judge_order(position, state, states);
@@ -555,14 +551,12 @@ class StateJudge {
     const bool same_samples = !here_.story.samples_before(here_.forward->op).empty() &&
                               here_.story.samples_before(here_.forward->op) ==
                                   there_.story.samples_before(there_.forward->op);
-    state.detail =
-        same_samples
-            ? std::string("the same samples, which hold something else")
-            : fmt::format("batch {} of the loader on both sides, with other samples", position);
+    state.detail = {same_samples ? Phrase("samples-hold-other")
+                                 : Phrase("other-samples-at", {{"position", position}})};
     for (auto known = states.begin(); known != states.end(); ++known) {
       if (!is_generator(known->kind) || !known->parts()) continue;
       state.outcome = known->outcome;
-      state.detail += fmt::format(": the {} parted", state_name(known->kind));
+      state.detail.back().with("parted", state_name(known->kind));
       std::rotate(states.begin(), known, known + 1);
       return states.begin() + 1;
     }
@@ -570,8 +564,7 @@ class StateJudge {
     const Leaf* blamed = parted_at_iterator();
     if (blamed == nullptr) return states.begin();
     const StateKind kind = *kind_of(blamed->name);
-    state.detail +=
-        fmt::format(": the {} stood elsewhere when the iterator was made", state_name(kind));
+    state.detail.back().with("elsewhere", state_name(kind));
     state.place = iterator_of(there_)->place;
     state.outcome = lost(*blamed);
     for (RestoredState& known : states) {
@@ -646,20 +639,10 @@ Restore find_restore(const Story& here, const Story& there) {
   return found;
 }
 
-ResumePoint refused(std::string obstacle, std::string mend) {
+ResumePoint refused(Phrase obstacle) {
   ResumePoint point;
   point.obstacle = std::move(obstacle);
-  point.mend = std::move(mend);
   return point;
-}
-
-ResumePoint of_other_ranks(const core::DumpSource& baseline, const core::DumpSource& candidate) {
-  return refused(fmt::format("the first run had {} and the resumed one {}: a rank of one holds "
-                             "other parts and reads other samples than that of the other",
-                             counted(ranks_of(baseline), "rank"),
-                             counted(ranks_of(candidate), "rank")),
-                 "resume on as many ranks to see whether each state is restored; `repro-check "
-                 "ranks` judges each run by itself");
 }
 
 /// Steps of optimizers that a run has made; 0 where nobody counted.
@@ -709,46 +692,29 @@ ResumePoint find_resume(const core::DumpSource& baseline, const core::DumpSource
   const Story here(baseline);
   const Story there(candidate);
   if (here.all(core::kSavedMoment).empty()) {
-    return refused(baseline.location() + ": no checkpoint was seen to be saved",
-                   "let the first run save one with torch.save, pickle.dump or safetensors, which "
-                   "are seen, and go on; record both with --checkpoints, or with "
-                   "/program/resume");
+    return refused(Phrase("no-checkpoint-saved", {{"dump", baseline.location()}}));
   }
   if (there.all(core::kLoadedMoment).empty()) {
-    return refused(candidate.location() + ": nothing was seen to be loaded",
-                   "resume from the checkpoint that the first run saved, with torch.load, "
-                   "pickle.load or safetensors; record both with "
-                   "--checkpoints, or with /program/resume");
+    return refused(Phrase("nothing-loaded", {{"dump", candidate.location()}}));
   }
-  if (!ran_on_as_many_ranks(baseline, candidate)) return of_other_ranks(baseline, candidate);
+  if (!ran_on_as_many_ranks(baseline, candidate)) {
+    return refused(Phrase("resumed-on-other-ranks",
+                          {{"baseline", ranks_of(baseline)}, {"candidate", ranks_of(candidate)}}));
+  }
   const auto [saved, loaded, use, files] = find_restore(here, there);
   // Of a program that makes its steps without an optimizer of PyTorch nobody counts them.
   if (saved != nullptr && saved->step == 0 && here.has_steps()) {
-    return refused("the resumed run loaded a checkpoint from before the first step of an optimizer",
-                   "load a checkpoint that was saved after a step");
+    return refused(Phrase("loaded-before-first-step"));
   }
-  if (saved == nullptr) {
-    return refused(
-        "the resumed run loaded nothing that the first run saved: they parted before the "
-        "checkpoint, or it is another run's",
-        "resume from a checkpoint of the run that it is compared with");
-  }
+  if (saved == nullptr) return refused(Phrase("loaded-nothing-saved"));
   const Moment* first = here.first_after(core::kForwardMoment, saved->op);
-  if (first == nullptr) {
-    return refused("no step in common: the first run made none beyond the checkpoint",
-                   "let the first run go on after it has saved");
-  }
-  if (use == nullptr) {
-    return refused("no step in common: the resumed run made none",
-                   "let the resumed run go on after it has loaded");
-  }
+  if (first == nullptr) return refused(Phrase("first-run-ends-at-checkpoint"));
+  if (use == nullptr) return refused(Phrase("resumed-run-makes-no-step"));
   ResumePoint point;
   ResumeSummary& summary = point.summary;
   summary.step = first->step;
   summary.saved = saved->place;
-  if (first->step != saved->step) {
-    summary.saved += fmt::format(", before the update of step {}, which it lacks", saved->step);
-  }
+  if (first->step != saved->step) summary.before_update = saved->step;
   summary.loaded = loaded->place;
   summary.files = files;
   summary.baseline_op = first->op;

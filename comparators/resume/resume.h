@@ -20,8 +20,7 @@ struct ResumePoint {
   /// Whether one of them made more: what comes behind the last that both have is compared with
   /// nothing.
   bool goes_on = false;
-  std::string obstacle;  ///< why the two cannot be held against each other; empty = they can
-  std::string mend;
+  std::optional<Phrase> obstacle;  ///< why the two cannot be held against each other
 };
 
 /// Finds the checkpoint that the candidate loaded among those that the baseline saved, by what is

@@ -247,7 +247,7 @@ ChangedOperators changed_operators(const core::DumpSource& baseline,
 void explain_numbers(Report& report) {
   Phrase apart("numbers-apart");
   if (const auto& operators = report.numbers->operators; operators && operators->first_index) {
-    apart.with("differing", number_field(operators->total()))
+    apart.with("differing", operators->total())
         .with("op", op_text(operators->first))
         .with("run", run_field(operators->first_in_baseline));
   }

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comparators/runs/obstacles.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
-#include <array>
-#include <string_view>
+#include <optional>
 #include <utility>
 
 #include "core/text/text.h"
@@ -15,8 +11,6 @@ namespace repro_check::comparators {
 namespace {
 
 using core::ProgramEnd;
-
-constexpr std::array<std::string_view, 2> kSides{"baseline", "candidate"};
 
 bool is_known(const ProgramEnd& end) { return end.exit_code || !end.signal.empty(); }
 
@@ -28,36 +22,44 @@ bool is_clean(const ProgramEnd& end) {
 /// Whether the program was cut short, by whatever code it then ended.
 bool was_ended(const ProgramEnd& end) { return end.exception || !end.signal.empty(); }
 
+/// `exit code 1, by ValueError at train.py:12`.
+Phrase end_phrase(const ProgramEnd& end) {
+  Phrase phrase("program-end");
+  if (end.exit_code) {
+    phrase.with("exit_code", *end.exit_code);
+  } else {
+    phrase.with("signal", end.signal);
+  }
+  if (!end.exception) return phrase.with("is_unknown", !is_known(end));
+  const core::RaisedException& raised = *end.exception;
+  phrase.with("is_known", is_known(end)).with("exception", core::printable(raised.type));
+  if (!raised.file.empty()) {
+    phrase.with("line", core::line_text(core::printable(raised.file), raised.line));
+  }
+  return phrase.with("thread", core::printable(raised.thread));
+}
+
 void judge_ends(const ProgramEnd& baseline, const ProgramEnd& candidate, Obstacles& found) {
   const bool both_known = is_known(baseline) && is_known(candidate);
   const bool other = both_known ? baseline != candidate : is_clean(baseline) != is_clean(candidate);
-  if (other) {
-    found.reasons.push_back(
-        fmt::format("the programs ended otherwise: the baseline by {}, the candidate by {}",
-                    describe(baseline),
-                    describe(candidate)));
-  } else if (was_ended(baseline)) {
-    found.reasons.push_back("both programs were cut short: by " + describe(candidate));
-  } else {
-    return;
-  }
-  found.mend = was_ended(baseline) || was_ended(candidate)
-                   ? "mend what ended the program, and record again"
-                   : "look at what the exit codes say, and record again";
+  if (!other && !was_ended(baseline)) return;
+  found.reasons.push_back(Phrase(other ? "ended-otherwise" : "both-cut-short",
+                                 {{"baseline", Phrases{end_phrase(baseline)}},
+                                  {"candidate", Phrases{end_phrase(candidate)}},
+                                  {"was_ended", was_ended(baseline) || was_ended(candidate)}}));
 }
 
 void judge_ends_of_programs(const core::RunManifest& baseline,
                             const core::RunManifest& candidate,
                             Obstacles& found) {
   if (baseline.end && candidate.end) return judge_ends(*baseline.end, *candidate.end, found);
-  for (const auto& [side, manifest] :
-       {std::pair{kSides[0], &baseline}, std::pair{kSides[1], &candidate}}) {
-    if (!manifest->end) {
-      found.notes.push_back(Phrase("end-not-known", {{"run", std::string(side)}}));
-    } else if (!is_clean(*manifest->end)) {
+  for (const bool here : {true, false}) {
+    const std::optional<ProgramEnd>& end = (here ? baseline : candidate).end;
+    if (!end) {
+      found.notes.push_back(Phrase("end-not-known", {{"run", run_field(here)}}));
+    } else if (!is_clean(*end)) {
       found.reasons.push_back(
-          fmt::format("the program of the {} ended by {}", side, describe(*manifest->end)));
-      found.mend = "record both runs with this version";
+          Phrase("program-ended", {{"run", run_field(here)}, {"end", Phrases{end_phrase(*end)}}}));
     }
   }
 }
@@ -69,44 +71,19 @@ Obstacles obstacles_of(const core::RunManifest& baseline, const core::RunManifes
   if (baseline.is_of_program() && candidate.is_of_program()) {
     judge_ends_of_programs(baseline, candidate, found);
   }
-  for (const auto& [side, manifest] :
-       {std::pair{kSides[0], &baseline}, std::pair{kSides[1], &candidate}}) {
-    if (manifest->notes.empty()) continue;
+  for (const bool here : {true, false}) {
+    Phrases hooks;
+    for (const core::HookFailure& note : (here ? baseline : candidate).notes) {
+      hooks.push_back(Phrase("hook-failed",
+                             {{"hook", core::printable(note.where)},
+                              {"times", note.count},
+                              {"error", core::printable(note.error)}}));
+    }
+    if (hooks.empty()) continue;
     found.reasons.push_back(
-        fmt::format("hooks of the recorder failed in the {}, and what they record is missing: {}",
-                    side,
-                    describe(manifest->notes)));
-    if (found.mend.empty()) found.mend = "please report this, with the program if you can";
+        Phrase("hooks-failed", {{"run", run_field(here)}, {"hooks", std::move(hooks)}}));
   }
   return found;
-}
-
-std::string describe(const ProgramEnd& end) {
-  std::string text = end.signal;
-  if (end.exit_code) text = fmt::format("exit code {}", *end.exit_code);
-  if (end.exception) {
-    const core::RaisedException& raised = *end.exception;
-    if (!text.empty()) text += ", by ";
-    text += core::printable(raised.type);
-    if (!raised.file.empty()) {
-      text += " at " + core::line_text(core::printable(raised.file), raised.line);
-    }
-    if (!raised.thread.empty())
-      text += fmt::format(" in thread {}", core::printable(raised.thread));
-  }
-  return text.empty() ? "unknown" : text;
-}
-
-std::string describe(const std::vector<core::HookFailure>& notes) {
-  std::vector<std::string> texts;
-  for (const core::HookFailure& note : notes) {
-    texts.push_back(fmt::format("{} failed {} time{} ({})",
-                                core::printable(note.where),
-                                note.count,
-                                note.count == 1 ? "" : "s",
-                                core::printable(note.error)));
-  }
-  return fmt::format("{}", fmt::join(texts, ", "));
 }
 
 }  // namespace repro_check::comparators

@@ -180,9 +180,7 @@ Report settle(Report digests, Report values) {
   } else {
     report = values.status == Status::kDiverged ? values : digests;
     report.kind = DivergenceKind::kUnrepeated;
-    report.reasons.emplace_back(
-        "two pairs of runs of the same configuration did not show the same divergence: it does "
-        "not repeat");
+    report.reasons.emplace_back("pairs-differ");
   }
   report.seconds = digests.seconds + values.seconds;
   report.passes.push_back(std::move(digests));
@@ -193,8 +191,7 @@ Report settle(Report digests, Report values) {
 Report settle(Report digests) {
   Report report = digests;
   if (report.status == Status::kDiverged) {
-    report.reasons.emplace_back(
-        "no second pair was recorded, since nothing that differs has values to measure");
+    report.reasons.emplace_back("no-second-pair");
   }
   report.passes.push_back(std::move(digests));
   return report;

@@ -112,8 +112,7 @@ class RankFirsts {
     firsts_.clear();
     if (ranks_.size() <= kMostRanks) return;
     report.warnings.push_back(
-        Phrase("ranks-listed",
-               {{"shown", number_field(kMostRanks)}, {"all", number_field(ranks_.size())}}));
+        Phrase("ranks-listed", {{"shown", kMostRanks}, {"all", ranks_.size()}}));
   }
 
  private:
@@ -545,10 +544,7 @@ void note_obstacles(const OpFindings& findings, VerdictInput& verdict) {
   if (verdict.first_unruled.empty()) verdict.first_unruled = findings.unruled;
   verdict.lacks_floor = verdict.lacks_floor || findings.lacks_floor;
   verdict.lacks_fp64 = verdict.lacks_fp64 || findings.lacks_fp64;
-  if (findings.never_read && verdict.mend.empty()) {
-    verdict.mend =
-        "have the operator return a plain tensor, or leave it out of both recordings (--exclude)";
-  }
+  verdict.never_read = verdict.never_read || findings.never_read;
 }
 
 const TensorComparison* first_uncomparable(const OpFindings& findings) {
@@ -661,10 +657,10 @@ class ReturnedJudge {
     const std::uint64_t step = shown_record(item).step;
     item.cause = {CauseKind::kMissing,
                   {Phrase("returned-alone",
-                          {{"call", number_field(step + 1)},
+                          {{"call", step + 1},
                            {"run", run_field(here)},
-                           {"baseline", number_field(found_.baseline)},
-                           {"candidate", number_field(found_.candidate)}})},
+                           {"baseline", found_.baseline},
+                           {"candidate", found_.candidate}})},
                   Phrase("do-give-calls")};
     found_.first = std::move(item);
   }
@@ -772,9 +768,10 @@ class ReturnedJudge {
   void note_progress(const OpFindings& findings) {
     note_obstacles(findings, context_.verdict);
     const TensorComparison* output = first_uncomparable(findings);
-    std::string& text = context_.verdict.returned_not_judged;
-    if (text.empty() && output != nullptr) {
-      text = fmt::format("{}: {}", output->baseline.slot, output->note);
+    Phrases& first = context_.verdict.returned_not_judged;
+    if (first.empty() && output != nullptr) {
+      first.push_back(
+          Phrase("slot-note", {{"slot", output->baseline.slot}, {"note", output->note}}));
     }
   }
 
@@ -1035,8 +1032,8 @@ class Walk {
     const Coverage& coverage = report_.coverage;
     if (coverage.replaced_baseline + coverage.replaced_candidate == 0) return;
     report_.warnings.push_back(Phrase("replaced-alike",
-                                      {{"baseline", number_field(coverage.replaced_baseline)},
-                                       {"candidate", number_field(coverage.replaced_candidate)},
+                                      {{"baseline", coverage.replaced_baseline},
+                                       {"candidate", coverage.replaced_candidate},
                                        {"first", first_replaced_}}));
   }
 
@@ -1119,8 +1116,8 @@ class Walk {
   }
 
   void take_damaged(const OpPair& event) {
-    std::string& first = context_.verdict.first_not_judged;
-    if (first.empty()) first = fmt::format("op {}: its record is damaged", event.baseline);
+    Phrases& first = context_.verdict.first_not_judged;
+    if (first.empty()) first.push_back(Phrase("record-damaged", {{"op", event.baseline}}));
     conclude(event.baseline, OpOutcome::kNotJudged);
     trail_.see_damaged(event);
     OpDivergence item;
@@ -1233,11 +1230,12 @@ class Walk {
     if (findings.bits_differ && !report_.first_bit_difference) {
       report_.first_bit_difference = call.baseline.index;
     }
-    std::string& first = context_.verdict.first_not_judged;
+    Phrases& first = context_.verdict.first_not_judged;
     if (findings.outcome != OpOutcome::kNotJudged || !first.empty()) return;
-    first = op_text(call.baseline);
+    Phrase& named = first.emplace_back("operator-note");
+    named.with("operator", op_text(call.baseline));
     if (const TensorComparison* output = first_uncomparable(findings)) {
-      first += fmt::format(" output {}: {}", output->baseline.slot, output->note);
+      named.with("slot", output->baseline.slot).with("note", output->note);
     }
   }
 

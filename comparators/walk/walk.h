@@ -16,19 +16,19 @@ namespace repro_check::comparators {
 
 /// What decides, once everything was looked at.
 struct VerdictInput {
-  std::vector<std::string> damage;        ///< sentences; not empty = a dump is damaged
-  std::vector<std::string> incomparable;  ///< sentences; not empty = the dumps cannot be judged
-  std::vector<std::string> obstacles;     ///< sentences: why the runs are no pass if they agree
-  std::uint64_t values = 0;               ///< elements compared by value
+  Phrases damage;            ///< not empty = a dump is damaged
+  Phrases incomparable;      ///< not empty = the dumps cannot be judged
+  Phrases obstacles;         ///< why the runs are no pass if they agree
+  std::uint64_t values = 0;  ///< elements compared by value
   std::uint64_t matched = 0;
-  bool of_numbers = false;          ///< what is not there is told by Report::numbers
-  bool lacks_numbers = false;       ///< some that were asked for are not recorded
-  bool lacks_floor = false;         ///< an output that differs has no noise floor
-  bool lacks_fp64 = false;          ///< or nothing usable in float64
-  std::string mend;                 ///< where those ask for another than the usual
-  std::string first_unruled;        ///< `op 8 output 0`, of which no rule speaks
-  std::string first_not_judged;     ///< `op 8 aten::mul output 0: digests differ, ...`
-  std::string returned_not_judged;  ///< `out.logits: digests differ, ...`
+  bool of_numbers = false;      ///< what is not there is told by Report::numbers
+  bool lacks_numbers = false;   ///< some that were asked for are not recorded
+  bool lacks_floor = false;     ///< an output that differs has no noise floor
+  bool lacks_fp64 = false;      ///< or nothing usable in float64
+  bool never_read = false;      ///< or is in a class of tensors that nobody can read
+  std::string first_unruled;    ///< `op 8 output 0`, of which no rule speaks
+  Phrases first_not_judged;     ///< `op 8 aten::mul output 0: digests differ, ...`
+  Phrases returned_not_judged;  ///< `out.logits: digests differ, ...`
 };
 
 /// What a walk looks at, and what it fills. Everything is borrowed.

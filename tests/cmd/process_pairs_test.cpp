@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "cmd/words/causes.h"
+
 namespace repro_check::cmd {
 namespace {
 
@@ -54,7 +56,7 @@ TEST_CASE("a process of one run alone, and one that was not recorded, are no pas
   for (const auto& found : {pair_processes(one, {}), pair_processes({}, one)}) {
     CHECK(found.pairs.empty());
     REQUIRE(found.reasons.size() == 1);
-    CHECK(found.reasons.front().find("python a.py") != std::string::npos);
+    CHECK(words_of(found.reasons.front()).find("python a.py") != std::string::npos);
   }
   std::vector<core::ChildProcess> unseen = one;
   unseen.front().recorded = false;

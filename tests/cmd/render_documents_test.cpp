@@ -11,6 +11,8 @@
 #include "cmd/render/ci/alerts.h"
 #include "cmd/render/render.h"
 #include "cmd/render/text.h"
+#include "cmd/words/catalogue.h"
+#include "cmd/words/causes.h"
 #include "comparators/compare.h"
 #include "core/text/text.h"
 #include "tests/cmd/render_builders.h"
@@ -146,7 +148,7 @@ TEST_CASE(
 TEST_CASE("a stale or missing baseline has a rule of its own") {
   for (const Status status : {Status::kStaleBaseline, Status::kNoBaseline}) {
     Report report = tests::base(status, comparators::DivergenceKind::kNone);
-    report.reasons = {"it is about something else"};
+    report.reasons = {as_said("it is about something else")};
     const std::vector<Alert> alerts = alerts_of(report, nullptr);
     REQUIRE(alerts.size() == 1);
     CHECK(alerts.front().rule == RuleId::kStaleBaseline);
@@ -269,8 +271,10 @@ TEST_CASE("a job summary stays below its limit") {
 
 TEST_CASE("ids of rules are in order and never twice") {
   std::set<std::string_view> ids;
-  for (const Rule& each : rules()) {
-    CHECK(&rule(each.rule) == &each);
+  CHECK(catalogue().rules.size() == static_cast<std::size_t>(RuleId::kRunFailed) + 1);
+  CHECK(rule(RuleId::kRunFailed).id == "RC5001");
+  CHECK(std::ranges::is_sorted(catalogue().rules, {}, &RuleRow::id));
+  for (const RuleRow& each : catalogue().rules) {
     CHECK(ids.insert(each.id).second);
     CHECK_FALSE(each.help.empty());
     CHECK(each.description.size() <= 1024);

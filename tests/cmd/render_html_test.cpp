@@ -7,6 +7,7 @@
 
 #include "cmd/render/html/html_page.h"
 #include "cmd/render/render.h"
+#include "cmd/words/causes.h"
 #include "tests/cmd/render_reports.h"
 
 namespace repro_check::cmd::render_html_test {
@@ -56,7 +57,7 @@ TEST_CASE("no name ends a script or begins a tag") {
 
 TEST_CASE("a page and a text list so many warnings, and say how many more there are") {
   comparators::Report report = tests::random_report(1);
-  report.warnings.assign(50'000, comparators::Phrase::of_text("a warning"));
+  report.warnings.assign(50'000, as_said("a warning"));
   const std::string page = page_of(report);
   CHECK(occurrences(page, "<li>a warning</li>") == kMostWarnings);
   CHECK(occurrences(page, "a warning") == 2 * kMostWarnings);

@@ -3,6 +3,7 @@
 #include <memory>
 #include <random>
 
+#include "cmd/words/causes.h"
 #include "tests/cmd/render_reports.h"
 
 namespace repro_check::tests {
@@ -122,7 +123,7 @@ std::vector<comparators::TensorComparison> random_tensors(Dice& dice) {
     tensor.candidate = tensor.baseline;
     tensor.candidate.stored = dice.chance(2);
     tensor.outcome = static_cast<comparators::TensorOutcome>(dice.below(6));
-    tensor.note = dice.chance(2) ? dice.name() : "";
+    if (dice.chance(2)) tensor.note = {cmd::as_said(dice.name())};
     if (dice.chance(2)) {
       tensor.metrics = random_metrics(dice);
       tensor.policy_kind = configs::PolicyKind::kUlp;
@@ -221,13 +222,13 @@ void add_surroundings(Report& report, Dice& dice) {
     report.findings = {finding};
   }
   for (std::uint64_t i = dice.below(5); i > 0; --i) {
-    report.reasons.push_back(dice.name());
-    report.warnings.push_back(comparators::Phrase::of_text(dice.name()));
+    report.reasons.push_back(cmd::as_said(dice.name()));
+    report.warnings.push_back(cmd::as_said(dice.name()));
     report.differences.push_back({dice.name(), dice.name(), dice.name(), dice.chance(2)});
     comparators::NamedTensorDifference named;
     named.kind = static_cast<core::NamedTensorKind>(dice.below(3));
     named.name = dice.name();
-    named.note = dice.chance(2) ? dice.name() : "";
+    if (dice.chance(2)) named.note = {cmd::as_said(dice.name())};
     named.samples = random_samples(dice);
     if (dice.chance(2)) {
       named.metrics = random_metrics(dice);
@@ -257,7 +258,7 @@ comparators::ResumeSummary random_resume(Dice& dice) {
     state.items = dice.any();
     state.differing = dice.any();
     state.name = dice.name();
-    state.detail = dice.name();
+    state.detail = {cmd::as_said(dice.name())};
     state.place = dice.name();
     if (dice.chance(2)) state.moved = dice.any();
   }
@@ -291,8 +292,9 @@ comparators::DataComparison random_data(Dice& dice) {
   out.step = static_cast<std::uint32_t>(dice.below(9));
   out.epoch = dice.below(3);
   out.batch = dice.below(9);
-  out.what = "other samples" + dice.name();
-  if (dice.chance(2)) out.mend = dice.name();
+  out.finding.id = comparators::FindingId::kOtherSamples;
+  out.finding.where.line = out.loader;
+  out.finding.with("sampler", dice.name()).with("epoch", out.epoch).with("batch", out.batch);
   return out;
 }
 
@@ -423,7 +425,7 @@ comparators::Report random_report(std::uint32_t seed) {
     report.resume = random_resume(dice);
     if (report.resume->leading() != nullptr) report.kind = DivergenceKind::kRestore;
   }
-  report.mend = dice.name();
+  report.mend = cmd::as_said(dice.name());
   report.seconds = dice.number();
   put_alignment(dice, report);
   return report;

@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "cmd/words/causes.h"
 #include "comparators/measure/records.h"
 #include "tests/cmd/render_builders.h"
 
@@ -80,7 +81,7 @@ Report from_inputs() {
   comparators::NamedTensorDifference input;
   input.name = "tokens";
   input.baseline = input.candidate = {3, 4};
-  input.note = "shape differs: [2, 16] against [2, 17]";
+  input.note = {cmd::as_said("shape differs: [2, 16] against [2, 17]")};
   out.named_tensors = {input};
   return out;
 }
@@ -143,7 +144,7 @@ Report mismatch() {
   OpDivergence op = divergence(41, "aten::addmm", kLinear, Relation::kMismatch);
   TensorComparison output = tensor(Dtype::kFloat32, {8, 512}, TensorOutcome::kMismatch);
   output.candidate.dtype = Dtype::kFloat16;
-  output.note = "dtype differs: float32 against float16";
+  output.note = {cmd::as_said("dtype differs: float32 against float16")};
   op.outputs = {output};
   op.cause = Cause{comparators::CauseKind::kMismatch,
                    {},
@@ -233,8 +234,8 @@ Report trouble(Status status, std::string reason, std::string mend) {
   out.coverage = {};
   out.coverage.baseline_ops = out.coverage.candidate_ops = 491;
   out.differences.clear();
-  out.reasons = {std::move(reason)};
-  out.mend = std::move(mend);
+  out.reasons = {cmd::as_said(std::move(reason))};
+  out.mend = cmd::as_said(std::move(mend));
   return out;
 }
 
@@ -290,8 +291,9 @@ Report several_at_once() {
   Report out = diverged_origin();
   out.status = Status::kDamaged;
   out.also = {Status::kDiverged};
-  out.reasons = {"candidate/trace.h5, op 212 output 0: stored bytes do not match their digest"};
-  out.mend = "record again and check the disk";
+  out.reasons = {
+      cmd::as_said("candidate/trace.h5, op 212 output 0: stored bytes do not match their digest")};
+  out.mend = cmd::as_said("record again and check the disk");
   out.runs[1].status = "damaged";
   return out;
 }
@@ -307,8 +309,8 @@ Report hostile() {
   set_diverged(out.coverage, 1, 0);
   out.runs[1].name = "candi'date $(reboot)\x07";
   out.runs[1].location = "out/it's $(reboot)";
-  out.warnings = {comparators::Phrase::of_text("::set-output name=x::y"),
-                  comparators::Phrase::of_text("a warning ##vso[task.complete]")};
+  out.warnings = {cmd::as_said("::set-output name=x::y"),
+                  cmd::as_said("a warning ##vso[task.complete]")};
   return out;
 }
 

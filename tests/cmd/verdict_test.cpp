@@ -7,6 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "cmd/words/report_words.h"
 #include "tests/support/temp_directory.h"
 
 namespace repro_check::cmd {
@@ -77,7 +78,7 @@ TEST_CASE("two unreadable dumps are both named") {
   CHECK(report.reasons.size() == 2);
   CHECK(report.runs.size() == 2);
   CHECK(report.runs[0].name == "none");
-  CHECK_FALSE(report.mend.empty());
+  CHECK_FALSE(mend_of(report).empty());
 }
 
 }  // namespace repro_check::cmd

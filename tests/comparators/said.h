@@ -37,5 +37,11 @@ inline SaidCause said(const Cause& cause) {
 
 inline std::string said(const Phrase& phrase) { return cmd::words_of(phrase); }
 inline std::vector<std::string> said(const Phrases& phrases) { return cmd::texts_of(phrases); }
+/// Of the notes of a tensor.
+inline std::string said_as_one(const Phrases& phrases) { return cmd::sentence_of(phrases); }
+/// What to do about the first reason.
+inline std::string said_fix(const Report& report) {
+  return report.reasons.empty() ? std::string() : cmd::fix_of(report.reasons.front());
+}
 
 }  // namespace repro_check::comparators

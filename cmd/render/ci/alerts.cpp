@@ -19,162 +19,6 @@ namespace {
 
 using comparators::ExpectedOutcome;
 
-constexpr std::array kRules{
-    Rule{RuleId::kOrigin,
-         "RC1001",
-         "DivergenceOrigin",
-         "origin",
-         "Operator is not reproducible",
-         "All inputs of the operator were bit-equal in both runs, and its outputs were not.",
-         "Record with determinism on, pin the number of threads, or replace the operator. "
-         "`repro-check replay DUMP --op N` executes it again by itself, several times, with its "
-         "inputs."},
-    Rule{RuleId::kInherited,
-         "RC1002",
-         "DivergenceInherited",
-         "inputs",
-         "The runs were given different numbers",
-         "The first difference was not made by an operator: the inputs, the weights, a constant of "
-         "the graph or an argument that is not a tensor differed.",
-         "Load the same checkpoint and the same inputs in both runs, and compare again."},
-    Rule{RuleId::kMismatch,
-         "RC1003",
-         "TensorMismatch",
-         "mismatch",
-         "Operator returns another kind of tensor",
-         "The dtype, shape, layout or number of results of an operator is not the same in both "
-         "runs.",
-         "Look for a cast, an autocast region or an input shape that only one of the runs has. "
-         "`--dtype promote` compares values across dtypes."},
-    Rule{RuleId::kMissing,
-         "RC1004",
-         "OperatorMissing",
-         "missing",
-         "Operator is called in one run only",
-         "An operator of one run has no counterpart in the other one.",
-         "Look for a branch, a training flag or another version of the model. Operators after it "
-         "are still compared."},
-    Rule{RuleId::kControlFlow,
-         "RC1005",
-         "ControlFlowParted",
-         "control_flow",
-         "The runs took different paths",
-         "From some operator on, the two runs called different operators. A common reason is a "
-         "branch that depends on a differing value.",
-         "Look at the last value that the program read before the runs diverge, and at the reason "
-         "for its difference."},
-    Rule{RuleId::kGenerator,
-         "RC1006",
-         "GeneratorApart",
-         "generator",
-         "A random number generator was in another state",
-         "An operator drew from a generator with another seed, or with another number of earlier "
-         "draws.",
-         "Seed both runs alike. `rng: host` draws on the CPU, so that two devices see the same "
-         "numbers."},
-    Rule{RuleId::kUninitialised,
-         "RC1007",
-         "UninitialisedMemory",
-         "uninitialised",
-         "Operator reads memory that was never written",
-         "An operator read values of a tensor that was allocated and not yet written.",
-         "Fill the tensor where it is made (`torch.zeros` in place of `torch.empty`)."},
-    Rule{RuleId::kNondeterministic,
-         "RC1008",
-         "NondeterministicKernel",
-         "nondeterministic",
-         "Operator ran without a deterministic implementation",
-         "The kernel may add its terms in any order, and deterministic kernels were not requested.",
-         "Record with determinism `error`: it uses the deterministic kernel, or names an operator "
-         "that has none."},
-    Rule{RuleId::kGrowth,
-         "RC1009",
-         "ErrorGrowth",
-         "growth",
-         "The error grows beyond its limit",
-         "Every operator is within its policy, and the error at the end is larger than the limit "
-         "allows.",
-         "Look at the steepest operator of the report, and compute it in a wider dtype."},
-    Rule{RuleId::kUnrepeated,
-         "RC1010",
-         "DivergenceDoesNotRepeat",
-         "unrepeated",
-         "The divergence itself does not repeat",
-         "Runs of one configuration diverged in different ways.",
-         "There is a race, or a draw without a seed. `repro-check run -n 20` lists operators with "
-         "more than one result."},
-    Rule{RuleId::kObserver,
-         "RC1011",
-         "ObserverEffect",
-         "observer",
-         "Recording changed what a run returns",
-         "The model returned other values with recording than without.",
-         "Look for an operator that reads memory that was never written, or for a race."},
-    Rule{
-        RuleId::kBorder,
-        "RC1012",
-        "DivergenceAtBorder",
-        "border",
-        "A block is not reproducible",
-        "What came out of a block, or a parameter behind a step, differs. No operator was "
-        "recorded.",
-        "Record this step and block with operators in both runs and compare these: the text report "
-        "has the commands."},
-    Rule{RuleId::kExpected,
-         "RC2001",
-         "ExpectedDivergence",
-         "expected",
-         "A divergence that was accepted",
-         "The operator diverges, and an entry of the list of expected divergences allows it for "
-         "now.",
-         "Nothing to do before the entry expires."},
-    Rule{RuleId::kUnexpectedPass,
-         "RC2002",
-         "UnexpectedPass",
-         "unexpected_pass",
-         "An expected divergence is gone",
-         "The operator agrees now, although the list says that it always diverges.",
-         "Remove the entry from the list."},
-    Rule{RuleId::kExpired,
-         "RC2003",
-         "ExpectedDivergenceExpired",
-         "expired",
-         "The entry of an expected divergence has expired",
-         "The operator diverges as the list says, and the entry is past its date.",
-         "Fix the operator, or renew the entry with a reason."},
-    Rule{RuleId::kStaleBaseline,
-         "RC2004",
-         "StaleBaseline",
-         "stale_baseline",
-         "There is no baseline for this model, configuration and platform",
-         "The model, the configuration or the platform is not the one the baseline was accepted "
-         "for.",
-         "Look at the differences, then accept the new baseline."},
-    Rule{RuleId::kDamaged,
-         "RC3001",
-         "DumpDamaged",
-         "damaged",
-         "A recording cannot be read whole",
-         "There is no dump, or one of a newer format, or its bytes do not match their digest, or "
-         "the recording did not end. This is not a divergence.",
-         "Record again, and check the disk. `--partial` compares the recorded part."},
-    Rule{RuleId::kNotComparable,
-         "RC4001",
-         "NotComparable",
-         "not_comparable",
-         "The recordings cannot be judged against each other",
-         "Nothing was compared, or the policy needs more than was recorded. This is neither a pass "
-         "nor a divergence.",
-         "Record both runs at the level and depth that the policy needs."},
-    Rule{RuleId::kRunFailed,
-         "RC5001",
-         "RunFailed",
-         "run_failed",
-         "A run failed",
-         "The model or its recording failed.",
-         "Read the log of the run that the report names."},
-};
-
 bool holds(const Report& report, Status status) {
   return report.status == status || std::ranges::find(report.also, status) != report.also.end();
 }
@@ -387,9 +231,11 @@ class Collector {
                               entry.match,
                               entry.expires));
       } else if (entry.what == kBeyondLimit && report_.kind == DivergenceKind::kExpectation) {
-        add_entry(RuleId::kOrigin,
-                  entry,
-                  fmt::format("{} diverged further than expected: {}", entry.match, entry.detail));
+        add_entry(
+            RuleId::kOrigin,
+            entry,
+            fmt::format(
+                "{} diverged further than expected: {}", entry.match, sentence_of(entry.detail)));
       }
     }
   }
@@ -498,9 +344,7 @@ std::string platform_of(const Report& report, const DocumentOptions& options) {
 
 }  // namespace
 
-std::span<const Rule> rules() noexcept { return kRules; }
-
-const Rule& rule(RuleId id) noexcept { return kRules.at(static_cast<std::size_t>(id)); }
+const RuleRow& rule(RuleId id) { return catalogue().rules.at(static_cast<std::size_t>(id)); }
 
 std::vector<Alert> alerts_of(const Report& report, const GateOutcome* gate) {
   return Collector(report, gate).collect();

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cmd/render/render.h"
+#include "cmd/words/catalogue.h"
 #include "comparators/report/report.h"
 #include "core/trace/op_record.h"
 
@@ -37,19 +38,8 @@ enum class RuleId {
   kRunFailed,
 };
 
-struct Rule {
-  RuleId rule;
-  std::string_view id;          ///< `RC1001`
-  std::string_view name;        ///< `DivergenceOrigin`
-  std::string_view junit_type;  ///< behind `repro_check.`
-  std::string_view title;
-  std::string_view description;  ///< at most 1024 characters
-  std::string_view help;         ///< how to check it and what to do
-};
-
-/// All of them, by RuleId.
-std::span<const Rule> rules() noexcept;
-const Rule& rule(RuleId id) noexcept;
+/// Its row of catalogue.json, which has them in this order.
+const RuleRow& rule(RuleId id);
 
 /// What a alert is about.
 enum class Subject {

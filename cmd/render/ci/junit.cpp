@@ -130,7 +130,7 @@ class Suite {
       const std::string why = alert.entry == nullptr ? "" : ": " + entry_text(*alert.entry);
       return skipped(shorten_bytes(message + why, kMostFailure));
     }
-    const Rule& why = rule(alert.rule);
+    const RuleRow& why = rule(alert.rule);
     const std::string text = message + "\n" + alert.detail + "\n" + std::string(why.help);
     return fmt::format("<{0}{1}{2}>{3}</{0}>",
                        is_trouble(alert.rule) ? "error" : "failure",

@@ -12,6 +12,7 @@
 #include "cmd/render/json_form.h"
 #include "cmd/render/render.h"
 #include "cmd/render/text.h"
+#include "cmd/words/catalogue.h"
 #include "cmd/words/finding_words.h"
 #include "cmd/words/report_words.h"
 #include "comparators/compare.h"
@@ -33,14 +34,15 @@ std::string_view level_of(RuleId id) { return id == RuleId::kExpected ? "note" :
 
 Json json_rule_list() {
   Json out = Json::array();
-  for (const Rule& each : rules()) {
-    const bool is_excused = each.rule == RuleId::kExpected;
+  for (const RuleRow& each : catalogue().rules) {
+    const auto id = static_cast<RuleId>(out.size());
+    const bool is_excused = id == RuleId::kExpected;
     out.push_back({{"id", each.id},
                    {"name", each.name},
                    {"shortDescription", text_object(each.title)},
                    {"fullDescription", text_object(each.description)},
                    {"help", text_object(each.help)},
-                   {"defaultConfiguration", {{"level", level_of(each.rule)}}},
+                   {"defaultConfiguration", {{"level", level_of(id)}}},
                    {"properties",
                     {{"tags", Json::array({"determinism"})},
                      {"precision", "very-high"},

@@ -111,7 +111,7 @@ std::string answers(const Report& report, const RenderOptions& options) {
     answers.why = text.evidence;
     answers.code = code_text(report);
   }
-  answers.reasons = report.reasons;
+  answers.reasons = texts_of(report.reasons);
   answers.fix = fix_of(report);
   answers.commands = next_commands(report, options);
   return html_answers(answers, values(report));

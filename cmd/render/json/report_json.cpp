@@ -261,7 +261,7 @@ void describe(auto f, Of<decltype(f), TensorComparison>& it) {
   const auto digest = f.at("digest");
   describe_digest(digest, "baseline", b);
   describe_digest(digest, "candidate", c);
-  f MEMBER(outcome) TEXT(note) TEXT(policy) SOMETIMES(policy_kind) MEMBER(rule) MEMBER(slice)
+  f MEMBER(outcome) SENTENCE(note) TEXT(policy) SOMETIMES(policy_kind) MEMBER(rule) MEMBER(slice)
       MEMBER(noise) MEMBER(fp64) MEMBER(metrics) MEMBER(samples);
 }
 
@@ -376,7 +376,13 @@ DESCRIBE(comparators::StepSeries,
 void describe(auto f, Of<decltype(f), comparators::DataComparison>& it) {
   f TEXT(loader).at("verdict").word(
       it.verdict, comparators::kLastDataVerdict, comparators::data_verdict_name);
-  f MEMBER(batches) MEMBER(step) MEMBER(epoch) MEMBER(batch) TEXT(what) TEXT(mend);
+  f MEMBER(batches) MEMBER(step) MEMBER(epoch) MEMBER(batch);
+  f.derived("what", [&] { return json_text(words_of(it.finding).evidence); });
+  f.derived("mend", [&] {
+    const std::string fix = words_of(it.finding).fix;
+    return json_of(OrNull{fix});
+  });
+  f MEMBER(finding);
 }
 
 DESCRIBE(comparators::ReturnedValues,
@@ -412,7 +418,7 @@ void describe(auto f, Of<decltype(f), comparators::NamedTensorDifference>& it) {
   std::string pointer = fmt::format("{}.{}", core::name_of(it.kind), it.name);
   f("pointer", pointer) MEMBER(baseline) MEMBER(candidate);
   f.derived("affects_numbers", [] { return Json(true); });
-  f TEXT(note) MEMBER(metrics) MEMBER(samples);
+  f SENTENCE(note) MEMBER(metrics) MEMBER(samples);
   if constexpr (f.kReads) {
     const std::size_t dot = pointer.find('.');
     JsonReader(Json(pointer.substr(0, dot)))
@@ -446,11 +452,11 @@ DESCRIBE(comparators::RandomDraws,
 void describe(auto f, Of<decltype(f), comparators::RestoredState>& it) {
   f.at("kind").word(it.kind, comparators::kLastState, comparators::state_name);
   f.at("outcome").word(it.outcome, comparators::kLastRestored, comparators::restored_name);
-  f MEMBER(items) MEMBER(differing) TEXT(name) TEXT(detail) TEXT(place) MEMBER(moved);
+  f MEMBER(items) MEMBER(differing) TEXT(name) SENTENCE(detail) TEXT(place) MEMBER(moved);
 }
 
 DESCRIBE(comparators::ResumeSummary,
-         MEMBER(step) TEXT(saved) TEXT(loaded) MEMBER(files)
+         MEMBER(step) TEXT(saved) SOMETIMES(before_update) TEXT(loaded) MEMBER(files)
              SIDES("op_index", baseline_op, candidate_op) MEMBER(first_calls) MEMBER(states))
 
 DESCRIBE(comparators::GrowthStep,
@@ -539,7 +545,7 @@ void describe(auto f, Of<decltype(f), comparators::ReplayEvidence>& it) {
   f SIDES("op_index", baseline_op, candidate_op) TEXT(problem) MEMBER(same_inputs) MEMBER(settings);
   const auto reference = f.at("float64") MEMBER(baseline_rmse) MEMBER(candidate_rmse);
   describe_nearer(reference.at("nearer"), it.reference_ratio);
-  f MEMBER(sentences);
+  describe_texts(f.at("sentences"), it.sentences);
 }
 
 DESCRIBE(comparators::ObserverFinding,
@@ -547,7 +553,7 @@ DESCRIBE(comparators::ObserverFinding,
 
 void describe(auto f, Of<decltype(f), comparators::ExpectedOutcome>& it) {
   f MEMBER(match) MEMBER(reason) TEXT(issue) MEMBER(owner) MEMBER(expires) NAMED("outcome", what)
-      MEMBER(operators) TEXT(detail);
+      MEMBER(operators) SENTENCE(detail);
   f.at("found").items(it.found, [](auto item, auto& op) { describe_found(item, op); });
 }
 
@@ -677,9 +683,12 @@ void describe_verdict(auto f, Of<decltype(f), Report>& it) {
   f MEMBER(status) MEMBER(kind);
   f.derived("exit_code", [&] { return Json(static_cast<int>(exit_code_of(it))); });
   f.derived("headline", [&] { return json_text(verdict_line(it).raw()); });
-  f MEMBER(reasons) MEMBER(also);
+  describe_texts(f.at("reasons"), it.reasons);
+  f MEMBER(also);
   if constexpr (f.kReads) {
-    f TEXT(mend);
+    std::string mend;
+    f("mend", OrNull{mend});
+    if (!mend.empty()) it.mend = as_said(std::move(mend));
   } else {
     const std::string mend = mend_of(it);
     f("mend", OrNull{mend});
@@ -877,7 +886,18 @@ void describe_gate(auto f, Of<decltype(f), GateOutcome>& it) {
       SOMETIMES(flags);
 }
 
-/// The lead first. Causes are read where they stand, with their operators; so are restored states.
+Json note_json(const comparators::Phrase& note) {
+  return {{"id", note.key},
+          {"weight", "note"},
+          {"where", Json::object()},
+          {"fields", fields_json(note.fields)},
+          {"title", ""},
+          {"text", json_text(words_of(note))},
+          {"fix", json_text(fix_of(note))}};
+}
+
+/// The lead first. Causes are read where they stand, with their operators; so are restored states
+/// and loaders. A reason `decides`.
 void describe_findings(JsonWriter f, const Report& it) {
   f.json() = Json::array();
   if (it.resume) {
@@ -886,30 +906,34 @@ void describe_findings(JsonWriter f, const Report& it) {
     }
   }
   for (Json& cause : cause_findings(it)) f.json().push_back(std::move(cause));
-  for (const comparators::Finding& finding : it.findings) f.json().push_back(json_of(finding));
-  for (const comparators::Phrase& warning : it.warnings) {
-    f.json().push_back({{"id", warning.key},
-                        {"weight", "note"},
-                        {"where", Json::object()},
-                        {"fields", fields_json(warning.fields)},
-                        {"title", ""},
-                        {"text", json_text(words_of(warning))},
-                        {"fix", ""}});
+  for (const comparators::DataComparison& loader : it.data) {
+    const bool differs = loader.verdict != comparators::DataVerdict::kEqual;
+    if (differs) f.json().push_back(json_of(loader.finding));
   }
+  for (const comparators::Finding& finding : it.findings) f.json().push_back(json_of(finding));
+  for (const comparators::Phrase& reason : it.reasons) {
+    f.json().push_back(note_json(reason));
+    f.json().back()["decides"] = true;
+  }
+  for (const comparators::Phrase& warning : it.warnings) f.json().push_back(note_json(warning));
 }
 void describe_findings(JsonReader f, Report& it) {
+  const auto decides = [](const Json& finding) { return finding.contains("decides"); };
+  if (std::ranges::any_of(f.json(), decides)) it.reasons.clear();
   for (const Json& finding : f.json()) {
     const JsonReader each(finding, "findings");
     std::string id;
     each("id", id);
     if (comparators::cause_of_id(id)) continue;
     if (!phrase_text(id).empty()) {
-      it.warnings.push_back(comparators::Phrase(id, fields_in(finding.at("fields"))));
+      (decides(finding) ? it.reasons : it.warnings)
+          .push_back(comparators::Phrase(id, fields_in(finding.at("fields"))));
       continue;
     }
     comparators::Finding read;
     describe(each, read);
-    if (row_of(read.id).table != "resume") it.findings.push_back(std::move(read));
+    const std::string& table = row_of(read.id).table;
+    if (table != "resume" && table != "loaders") it.findings.push_back(std::move(read));
   }
 }
 

@@ -20,6 +20,7 @@
 #include "cmd/render/render.h"
 #include "cmd/render/say.h"
 #include "cmd/render/text.h"
+#include "cmd/words/catalogue.h"
 #include "cmd/words/causes.h"
 #include "cmd/words/finding_words.h"
 #include "cmd/words/numbers_words.h"
@@ -52,35 +53,11 @@ constexpr auto kLevels = std::to_array<Detail>(
     {{}, {false, 3, 3, 5}, {false, 3, 2, 3}, {false, 2, 2, 2}, {false, 1, 2, 1}, {false, 0, 1, 1}});
 constexpr Detail kEverything{true, 10, SIZE_MAX, SIZE_MAX};
 
-/// What metrics say, a part for each that is there.
-constexpr std::string_view kSizes =
-    "[ | ULP max {ulp_max:ulp}][, mean {ulp_mean:number}][ | abs max {max_abs:number}]"
-    "[ | rel max {max_rel:number}]";
-/// Classes of elements that no error size covers.
-constexpr std::string_view kClasses =
-    "[ | NaN in baseline only {nan_baseline:count+}][ | NaN in candidate only "
-    "{nan_candidate:count+}][ | Inf of opposite sign {inf_sign:count+}][ | Inf in baseline only "
-    "{inf_baseline:count+}][ | Inf in candidate only {inf_candidate:count+}][ | NaN payload "
-    "{nan_both_payload:count+}][ | sign of zero {zero_sign_only:count+}][ | non-canonical bool "
-    "{noncanonical_bool:count+}]";
-/// What the short form leaves out. The percentiles are upper bounds, within a factor of 2.
-constexpr std::string_view kFurther =
-    " | finite pairs {n_finite:count} | beyond policy {n_beyond:count}[ | abs mean "
-    "{mean_abs:number}][ | rel mean {mean_rel:number}][ | rel max where baseline is not 0 "
-    "{max_rel_finite:number}][ | baseline 0 and candidate not {zero_baseline:count+}][ | rel of 50 "
-    "% below {rel_percentiles/50/1:number+}][ | rel of 99 % below {rel_percentiles/99/1:number+}]"
-    "[ | 0 on both sides {zeros_both:count+}][ | signs flipped {flips:count+}][ | subnormal "
-    "against 0 {flushed:count+}][ | saturated {saturated:count+}][ | False to True "
-    "{false_to_true:count+}][ | True to False {true_to_false:count+}][ | RMSE {rmse:number}]"
-    "[ | NMSE {nmse:number}][ | L2 relative {l2_rel:number}][ | cosine {cosine:number}][ | norm "
-    "ratio {norm_ratio:number}][ | share within 1/1000 {within_1e-3:number}][ | share within "
-    "5/1000 {within_5e-3:number}][ | rtol that would pass {rtol_needed:number}][ | atol that would "
-    "pass {atol_needed:number}][ | rtol that would pass with this atol {rtol_given_atol:number}]"
-    "[ | atol that would pass with this rtol {atol_given_rtol:number}]";
-
-/// Without the bar in front of the first part.
-std::string parts_text(std::string_view text, const Json& model) {
-  const std::string said = say(text, model);
+/// Sizes of errors, classes of elements that no size covers, and what the short form leaves out,
+/// whose percentiles are upper bounds, within a factor of 2. Without the bar in front.
+std::string parts_text(std::string_view label, const Json& model) {
+  const std::string said =
+      say(std::ranges::find(view_lines("metrics"), label, &ViewLine::label)->text, model);
   return said.substr(std::min<std::size_t>(said.size(), 3));
 }
 
@@ -89,7 +66,7 @@ std::string further_text(Json model, const TensorMetrics& m) {
     const std::string given = fmt::format("{}_given_{}", kind, *kind == 'r' ? "atol" : "rtol");
     if (model[given] == model[fmt::format("{}_needed", kind)]) model.erase(given);
   }
-  std::string text = parts_text(kFurther, model);
+  std::string text = parts_text("further", model);
   // Buckets that hold a difference.
   for (std::size_t i = 1; m.ulp_hist && i < m.ulp_hist->size(); ++i) {
     if (m.ulp_hist->at(i) == 0) continue;
@@ -134,8 +111,8 @@ void add_measured(Page& page,
                   const Detail& detail) {
   page.prose("", note);
   const Json model = json_of(metrics);
-  page.prose("", parts_text(kSizes, model));
-  page.prose("", parts_text(kClasses, model));
+  page.prose("", parts_text("sizes", model));
+  page.prose("", parts_text("classes", model));
   if (detail.everything) page.prose("", further_text(model, metrics));
   add_samples(page, samples, detail.samples);
 }
@@ -150,7 +127,7 @@ void add_tensor(Page& page,
       tensor.samples.empty() ? "" : ", first at " + index_text(tensor.samples.front());
   page.prose(label, type + ": " + share_text(*tensor.metrics) + first);
   if (tensor.slice) page.prose("", "in " + slice_text(tensor) + "; no others are stored");
-  page.prose("", tensor.note);
+  page.prose("", sentence_of(tensor.note));
   const std::string rule =
       tensor.rule ? fmt::format("judged by rule {}: {}", *tensor.rule, tensor.policy) : "";
   add_measured(page, rule, *tensor.metrics, tensor.samples, detail);
@@ -164,7 +141,7 @@ void add_named(Page& page, const Report& report, const Detail& detail) {
         word_at("input|weight|buffer", static_cast<std::size_t>(tensor.kind));
     if (tensor.metrics) {
       page.prose(label, tensor.name + ": " + share_text(*tensor.metrics));
-      add_measured(page, tensor.note, *tensor.metrics, tensor.samples, detail);
+      add_measured(page, sentence_of(tensor.note), *tensor.metrics, tensor.samples, detail);
     } else {
       page.prose(label, tensor.name + ": " + amount_text(tensor));
     }
@@ -237,8 +214,7 @@ std::vector<std::string> once_each(std::vector<std::string> texts) {
 }
 
 void add_why(Page& page, const Report& report, const Detail& detail) {
-  const std::span<const std::string> reasons = unsaid_reasons(report);
-  std::vector<std::string> sentences(reasons.begin(), reasons.end());
+  std::vector<std::string> sentences = unsaid_reasons(report);
   if (report.status == Status::kDiverged && report.first_divergence) {
     // That it does not repeat is the finding; what one of the pairs looks like comes after it.
     const bool is_after = report.kind == DivergenceKind::kUnrepeated;
@@ -254,7 +230,7 @@ void add_why(Page& page, const Report& report, const Detail& detail) {
   }
   if (!parting) page.prose("why", why);
   // What executing the operator again by itself showed.
-  if (report.replay) page.list("replay", report.replay->sentences);
+  if (report.replay) page.list("replay", texts_of(report.replay->sentences));
   page.prose("code", code_text(report));
   if (!is_number) page.prose("fix", fix_of(report));
   if (parting) {

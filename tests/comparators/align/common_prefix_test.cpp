@@ -58,7 +58,7 @@ TEST_CASE("equal as far as it goes is no pass, and says how far that is") {
     CHECK(report.coverage.compared == 3);
     CHECK(report.coverage.missing_in_baseline + report.coverage.missing_in_candidate == 0);
     REQUIRE_FALSE(report.reasons.empty());
-    CHECK(report.reasons.front() ==
+    CHECK(said(report.reasons.front()) ==
           "reproducible up to op 2: 3 of 3 operators bit-identical; nothing beyond was compared");
     const RunSummary& run = report.runs[swapped ? 0 : 1];
     CHECK(run.status == "partial");
@@ -87,7 +87,7 @@ TEST_CASE("operators that were never left are skipped, not mismatched") {
   CHECK(report.status == Status::kPartial);
   CHECK(report.coverage.compared == 2);
   CHECK(report.coverage.skipped == 1);
-  CHECK(report.reasons.front().starts_with("reproducible up to op 2: 2 of 3 operators"));
+  CHECK(said(report.reasons.front()).starts_with("reproducible up to op 2: 2 of 3 operators"));
 }
 
 TEST_CASE("two partial recordings are compared as far as both go") {

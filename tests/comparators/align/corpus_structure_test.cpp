@@ -34,7 +34,7 @@ void check_mismatch(const Report& report, const std::string& note) {
   REQUIRE(report.first_divergence);
   CHECK(report.first_divergence->relation == Relation::kMismatch);
   REQUIRE(report.first_divergence->outputs.size() == 1);
-  CHECK(report.first_divergence->outputs.front().note == note);
+  CHECK(said_as_one(report.first_divergence->outputs.front().note) == note);
   CHECK_FALSE(report.first_divergence->outputs.front().metrics);
 }
 
@@ -206,11 +206,11 @@ TEST_CASE("row 33: digests alone decide bitwise, not a tolerance") {
   from["manifest"]["level"] = to["manifest"]["level"] = "digest";
   const Report bits = compare_json(from, to, bitwise());
   CHECK(exit_of(bits) == 1);
-  CHECK(bits.first_divergence->outputs.front().note == "differs");
+  CHECK(said_as_one(bits.first_divergence->outputs.front().note) == "differs");
   const Report judged = compare_json(from, to, tolerance());
   CHECK(judged.status == Status::kNotComparable);
   CHECK(judged.coverage.not_judged == 1);
-  CHECK_FALSE(judged.mend.empty());
+  CHECK_FALSE(said_fix(judged).empty());
   CHECK(exit_of(compare_json(from, from, tolerance())) == 0);
 }
 
@@ -232,7 +232,7 @@ TEST_CASE("row 39: other depths") {
   const Report report = compare_json(from, to);
   CHECK(report.status == Status::kNotComparable);
   REQUIRE_FALSE(report.reasons.empty());
-  CHECK(report.reasons.front().find("depth") != std::string::npos);
+  CHECK(said(report.reasons.front()).find("depth") != std::string::npos);
 }
 
 TEST_CASE("row 44: other ranks") {

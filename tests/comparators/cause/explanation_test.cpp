@@ -72,11 +72,12 @@ TEST_CASE("an operator that does not repeat by itself is confirmed nondeterminis
   CHECK(cause.also.empty());
   REQUIRE(report.replay);
   REQUIRE(report.replay->sentences.size() == 2);
-  CHECK(report.replay->sentences[0] ==
+  CHECK(said(report.replay->sentences[0]) ==
         "executed again by itself, op 1 of the baseline gives 3 results in 20 calls on 2 threads, "
         "1 result in 20 calls on 1 thread");
-  CHECK(report.replay->sentences[1].find("gives one result in 20 calls (on 2 threads), the "
-                                         "recorded one") != std::string::npos);
+  CHECK(said(report.replay->sentences[1])
+            .find("gives one result in 20 calls (on 2 threads), the "
+                  "recorded one") != std::string::npos);
 }
 
 TEST_CASE("what was likely is confirmed in place, or stays likely") {
@@ -146,13 +147,14 @@ TEST_CASE("evidence of another operator, of other inputs, or none, decides nothi
   Report told = report;
   inputs.other_arguments = "eps";
   explain(inputs, told);
-  CHECK(told.replay->sentences.front() == "the two calls were recorded with other arguments: eps");
+  CHECK(said(told.replay->sentences.front()) ==
+        "the two calls were recorded with other arguments: eps");
   ReplayEvidence failed;
   failed.problem = "the dump does not hold its values";
   CHECK(name_after(failed) == "unexplained");
   Report changed = report;
   explain(failed, changed);
-  CHECK(changed.replay->sentences ==
+  CHECK(said(changed.replay->sentences) ==
         std::vector<std::string>{"not executed again: the dump does not hold its values"});
 }
 
@@ -163,15 +165,15 @@ TEST_CASE("which side is nearer to float64 is said where it was measured") {
   evidence.candidate_rmse = 1e-7;
   evidence.reference_ratio = 3;
   explain(evidence, report);
-  CHECK(report.replay->sentences.back() ==
+  CHECK(said(report.replay->sentences.back()) ==
         "the candidate is nearer to the float64 result: RMSE 3e-07 | 1e-07");
   evidence.reference_ratio = 1;
   explain(evidence, report);
-  CHECK(report.replay->sentences.back().starts_with("both sides are equally far"));
+  CHECK(said(report.replay->sentences.back()).starts_with("both sides are equally far"));
   evidence.baseline_rmse = 1.00001e-7;
   evidence.reference_ratio = 1.00001;
   explain(evidence, report);
-  CHECK(report.replay->sentences.back() ==
+  CHECK(said(report.replay->sentences.back()) ==
         "both sides are equally far from the float64 result: RMSE 1e-07 | 1e-07");
 }
 

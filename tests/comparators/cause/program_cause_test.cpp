@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/comparators/cause/cause_traces.h"
+#include "tests/comparators/said.h"
 
 namespace repro_check::comparators::program_cause_test {
 namespace {
@@ -345,7 +346,7 @@ TEST_CASE("what an optimizer left belongs together by its name") {
   REQUIRE(fewer.first_divergence);
   REQUIRE(fewer.first_divergence->outputs.size() == 1);
   CHECK(fewer.first_divergence->outputs[0].baseline.slot == "param.a");
-  CHECK(fewer.first_divergence->outputs[0].note == "in baseline only");
+  CHECK(said_as_one(fewer.first_divergence->outputs[0].note) == "in baseline only");
   candidate.tensor("wrapped.a", {1, 2}).tensor("new_wrapped.a", {4, 5});
   candidate.json()["ops"].clear();
   add_step(candidate, {"b", "wrapped.a"}, {{"lr[0]", 0.1}});

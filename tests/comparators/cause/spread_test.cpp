@@ -50,7 +50,7 @@ TEST_CASE("row 51: an error that grows within the policy warns, and fails beyond
   CHECK(exit_of(failed) == 1);
   CHECK(failed.kind == DivergenceKind::kGrowth);
   REQUIRE_FALSE(failed.reasons.empty());
-  CHECK(mentions(failed.reasons.back(), "5000 times, and max_growth is 100"));
+  CHECK(mentions(said(failed.reasons.back()), "5000 times, and max_growth is 100"));
   limited.spec.max_growth = 6000;
   CHECK(exit_of(chain_with(errors, limited)) == 0);
 }

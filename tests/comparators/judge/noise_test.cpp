@@ -13,6 +13,7 @@
 
 #include "configs/spec/noise_floors.h"
 #include "core/error.h"
+#include "tests/comparators/said.h"
 #include "tests/comparators/trace_builder.h"
 
 namespace repro_check::comparators::noise_test {
@@ -173,7 +174,7 @@ TEST_CASE("row 52: twice the floor passes, what is beyond it does not") {
   const TensorComparison& output = beyond.first_divergence->outputs.at(0);
   REQUIRE(output.noise);
   CHECK(output.noise->times == doctest::Approx(3).epsilon(1e-12));
-  CHECK(output.note.starts_with("3 times the noise floor"));
+  CHECK(said_as_one(output.note).starts_with("3 times the noise floor"));
   CHECK(judge(4).status == Status::kReproducible);
 
   SUBCASE("a floor of 0 asks for equal values") {
@@ -197,7 +198,7 @@ TEST_CASE("row 52: twice the floor passes, what is beyond it does not") {
     floors.subject.model_digest = std::string(32, '0');
     const Report report = judge(4);
     CHECK(exit_code_of(report) == core::ExitCode::kNotComparable);
-    CHECK(report.reasons.at(0).find("another model file") != std::string::npos);
+    CHECK(said(report.reasons.at(0)).find("another model file") != std::string::npos);
   }
 }
 

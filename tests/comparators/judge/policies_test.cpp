@@ -83,12 +83,12 @@ TEST_CASE("rows 19, 20 and 21: cosine") {
   const Report scaled =
       judge(tensor_of("float32", {1, 2, 3}), tensor_of("float32", {2, 4, 6}), with_cosine());
   CHECK(exit_of(scaled) == 1);
-  CHECK(only_output(scaled).note == "cosine 1, norm ratio 2");
+  CHECK(said_as_one(only_output(scaled).note) == "cosine 1, norm ratio 2");
   const ordered_json zeros = tensor_of("float32", {0, 0});
   CHECK(exit_of(judge(zeros, zeros, with_cosine())) == 0);
   const Report lost = judge(zeros, tensor_of("float32", {1, 1}), with_cosine());
   CHECK(exit_of(lost) == 1);
-  CHECK(only_output(lost).note.starts_with("cosine 0,"));
+  CHECK(said_as_one(only_output(lost).note).starts_with("cosine 0,"));
   CHECK(exit_of(judge(
             tensor_of("float32", {1, "nan"}), tensor_of("float32", {1, 1}), with_cosine())) == 1);
 }
@@ -145,7 +145,7 @@ TEST_CASE("a result in the memory of another tensor is a warning, a mismatch, or
   options.spec.alias = AttributeRule::kStrict;
   const Report strict = compare_traces(copy, view, options);
   CHECK(exit_of(strict) == 1);
-  CHECK(only_output(strict).note == "shares its memory with other tensors: " + where);
+  CHECK(said_as_one(only_output(strict).note) == "shares its memory with other tensors: " + where);
   options.spec.alias = AttributeRule::kIgnore;
   CHECK(compare_traces(copy, view, options).warnings.empty());
 }
@@ -167,7 +167,7 @@ TEST_CASE("row 27: strides and devices") {
   options.spec.strides = AttributeRule::kStrict;
   const Report strict = judge(rows, columns, options);
   CHECK(exit_of(strict) == 1);
-  CHECK(only_output(strict).note == "strides differ: [3, 1] against [1, 2]");
+  CHECK(said_as_one(only_output(strict).note) == "strides differ: [3, 1] against [1, 2]");
   options.spec.strides = AttributeRule::kIgnore;
   const Report ignored = judge(rows, columns, options);
   CHECK(exit_of(ignored) == 0);
@@ -231,8 +231,8 @@ TEST_CASE_FIXTURE(RulesFixture,
   options.spec.rules = {rule_for("aten::addm?m?", PolicyKind::kTolerance)};
   const Report report = compare_traces(baseline, candidate, options);
   CHECK(exit_of(report) == 4);
-  CHECK(report.reasons.front() == "no rule for op 2 output 0");
-  CHECK(report.mend.find("\"unmatched\"") != std::string::npos);
+  CHECK(said(report.reasons.front()) == "no rule for op 2 output 0");
+  CHECK(said_fix(report).find("\"unmatched\"") != std::string::npos);
   options.spec.unmatched = Unmatched::kPolicy;
   CHECK(exit_of(compare_traces(baseline, candidate, options)) == 0);
   options.spec.unmatched = Unmatched::kIgnore;
@@ -246,7 +246,7 @@ TEST_CASE_FIXTURE(RulesFixture, "row 35: all ignored is nothing compared") {
   const Report report = compare_traces(baseline, candidate, options);
   CHECK(exit_of(report) == 4);
   CHECK(report.status == Status::kNothingCompared);
-  CHECK(report.reasons.front() == "every output is ignored by a rule");
+  CHECK(said(report.reasons.front()) == "every output is ignored by a rule");
 }
 
 TEST_CASE_FIXTURE(RulesFixture, "row 35: module, phase, tensor, dtype and device") {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "tests/comparators/cause/cause_traces.h"
+#include "tests/comparators/said.h"
 
 namespace repro_check::comparators {
 namespace {
@@ -174,8 +175,9 @@ TEST_CASE("what only its type is known of proves nothing") {
   CHECK(exit_of(alone) == 4);
   CHECK(alone.status == Status::kNothingCompared);
   REQUIRE(alone.reasons.size() == 1);
-  CHECK(mentions(alone.reasons[0], "of what the model returns (out) only the type was compared"));
-  CHECK(mentions(alone.mend, "have the model return tensors"));
+  CHECK(mentions(said(alone.reasons[0]),
+                 "of what the model returns (out) only the type was compared"));
+  CHECK(mentions(said_fix(alone), "have the model return tensors"));
 
   const Report beside = judged({{"out[0]", 0.5}, {"out[1]", opaque}});
   CHECK(exit_of(beside) == 0);
@@ -237,7 +239,7 @@ TEST_CASE("without values under a policy that needs them it is not judged") {
   CHECK(exit_of(report) == 4);
   CHECK(report.returned.not_judged == 1);
   REQUIRE(report.reasons.size() == 2);
-  CHECK(mentions(report.reasons[1], "what 1 call returned could not be judged: out"));
+  CHECK(mentions(said(report.reasons[1]), "what 1 call returned could not be judged: out"));
 }
 
 }  // namespace

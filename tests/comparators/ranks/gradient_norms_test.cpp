@@ -13,6 +13,7 @@
 #include "cmd/words/finding_words.h"
 #include "comparators/ranks/rank_reads.h"
 #include "core/trace/program_records.h"
+#include "tests/comparators/said.h"
 
 namespace core = repro_check::core;
 using repro_check::cmd::words_of;
@@ -56,7 +57,7 @@ void check_open(const std::vector<ClippedNorm>& ranks, const char* why) {
   const RanksReport found = match(ranks);
   CHECK(found.norms == 0);
   CHECK(found.open_norms == 1);
-  CHECK(found.why_open == why);
+  CHECK(said_as_one(found.why_open) == why);
   CHECK(found.findings.empty());
 }
 

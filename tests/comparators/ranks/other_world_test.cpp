@@ -80,9 +80,9 @@ TEST_CASE("what another number of ranks must leave alike is compared, and is no 
   const Report report = compare_worlds(two, four);
   CHECK(report.status == Status::kNotComparable);
   CHECK(exit_code_of(report) == core::ExitCode::kNotComparable);
-  CHECK(report.reasons == Sentences{kNotAll,
-                                    "compared: 1 parameter before the first step",
-                                    "compared: losses of steps 0 to 1"});
+  CHECK(said(report.reasons) == Sentences{kNotAll,
+                                          "compared: 1 parameter before the first step",
+                                          "compared: losses of steps 0 to 1"});
   CHECK(report.coverage.baseline_ops == 3);
   CHECK(report.coverage.compared == 3);
   CHECK(report.coverage.tensors == 3);
@@ -124,28 +124,28 @@ TEST_CASE("losses are held against each other for as long as a rank reads the sa
   four.begins("param.w", "y", 1).loses("late", 1).steps(1);
   Report report = compare_worlds(two, four);
   CHECK(report.status == Status::kNotComparable);
-  CHECK(report.reasons.at(2) == "compared: losses of step 0");
-  CHECK(report.reasons.at(3) ==
+  CHECK(said(report.reasons.at(2)) == "compared: losses of step 0");
+  CHECK(said(report.reasons.at(3)) ==
         "not compared: further losses: this rank reads something else in step 1");
 
   Training unknown(1);
   unknown.loses("loss", 0).steps(0);
   report = compare_worlds(unknown, four);
   CHECK(report.status == Status::kNothingCompared);
-  CHECK(report.reasons.back() ==
+  CHECK(said(report.reasons.back()) ==
         "not compared: losses: what this rank reads in step 0 is not known on both sides");
 
   Training accumulates(4);
   accumulates.begins("param.w", "x").loses("loss", 0).loses("loss", 0).steps(0);
   report = compare_worlds(two, accumulates);
   CHECK(report.status == Status::kNotComparable);
-  CHECK(report.reasons.at(2) == "not compared: losses: step 0 has 1 losses against 2");
+  CHECK(said(report.reasons.at(2)) == "not compared: losses: step 0 has 1 losses against 2");
 
   Training shorter(4);
   shorter.begins("param.w", "x").loses("loss", 0).steps(0);
   report = compare_worlds(two, shorter);
   CHECK(report.status == Status::kNotComparable);
-  CHECK(report.reasons.at(3) == "not compared: further losses: step 1 is on one side alone");
+  CHECK(said(report.reasons.at(3)) == "not compared: further losses: step 1 is on one side alone");
 }
 
 TEST_CASE("where nothing is alike, nothing was compared") {
@@ -156,9 +156,10 @@ TEST_CASE("where nothing is alike, nothing was compared") {
   const Report report = compare_worlds(two, four);
   CHECK(report.status == Status::kNothingCompared);
   CHECK(exit_code_of(report) == core::ExitCode::kNotComparable);
-  CHECK(report.reasons == Sentences{kNotAll,
-                                    "not compared: 1 parameter of which this rank holds a part",
-                                    "not compared: losses: none were recorded"});
+  CHECK(said(report.reasons) ==
+        Sentences{kNotAll,
+                  "not compared: 1 parameter of which this rank holds a part",
+                  "not compared: losses: none were recorded"});
 }
 
 }  // namespace

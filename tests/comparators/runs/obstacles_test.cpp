@@ -5,6 +5,8 @@
 
 #include <optional>
 
+#include "tests/comparators/said.h"
+
 namespace repro_check::comparators::obstacles_test {
 namespace {
 
@@ -44,7 +46,7 @@ struct Found {
 
 Found found(const std::optional<ProgramEnd>& baseline, const std::optional<ProgramEnd>& candidate) {
   const Obstacles obstacles = obstacles_of(program(baseline), program(candidate));
-  CHECK(obstacles.reasons.empty() == obstacles.mend.empty());
+  for (const Phrase& reason : obstacles.reasons) CHECK_FALSE(cmd::fix_of(reason).empty());
   return {obstacles.reasons.size(), obstacles.notes.size()};
 }
 
@@ -64,7 +66,7 @@ TEST_CASE("another end, an exception and a signal are obstacles") {
   CHECK(found(killed(), killed()) == Found{1, 0});
   CHECK(found(ProgramEnd{}, code(3)) == Found{1, 0});
   const Obstacles both = obstacles_of(program(raised(1)), program(raised(1)));
-  CHECK(both.reasons.front().find("ValueError at train.py:7") != std::string::npos);
+  CHECK(said(both.reasons.front()).find("ValueError at train.py:7") != std::string::npos);
 }
 
 TEST_CASE("of a dump that does not say how its program ended there is a note") {
@@ -80,8 +82,8 @@ TEST_CASE("a hook of the recorder that failed is an obstacle") {
   manifest.notes = {{"at_step", "ValueError: no name", 3}};
   const Obstacles obstacles = obstacles_of(program(code(0)), manifest);
   REQUIRE(obstacles.reasons.size() == 1);
-  CHECK(obstacles.reasons.front().find("candidate") != std::string::npos);
-  CHECK(obstacles.reasons.front().find("at_step failed 3 times") != std::string::npos);
+  CHECK(said(obstacles.reasons.front()).find("candidate") != std::string::npos);
+  CHECK(said(obstacles.reasons.front()).find("at_step failed 3 times") != std::string::npos);
   CHECK(obstacles_of(manifest, manifest).reasons.size() == 2);
 }
 

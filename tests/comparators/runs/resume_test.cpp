@@ -98,7 +98,7 @@ TEST_CASE("each state that parts has its word, also where no operator parts") {
   CHECK(report.kind == DivergenceKind::kRestore);
   CHECK_FALSE(report.first_divergence);
   CHECK(outcome_of(report, StateKind::kLossScale) == Restored::kNotLoaded);
-  CHECK(report.resume->leading()->detail == "2 against 1");
+  CHECK(said_as_one(report.resume->leading()->detail) == "2 against 1");
 
   told.saved = {{"saved['random']", 7.0}, {"saved['other']", 2.0}};
   told.loaded = {{"loaded['random']", 7.0}, {"loaded['other']", 2.0}};
@@ -129,7 +129,8 @@ TEST_CASE("a run that resumed on another number of ranks is not judged by the pa
   const Report report = compare_traces(whole.trace(), resumed.trace(), options);
   CHECK(report.status == Status::kNotComparable);
   REQUIRE_FALSE(report.reasons.empty());
-  CHECK(report.reasons.front().find("2 ranks and the resumed one 4 ranks") != std::string::npos);
+  CHECK(said(report.reasons.front()).find("2 ranks and the resumed one 4 ranks") !=
+        std::string::npos);
 }
 
 /// A resumed run whose steps agree, and in which one operator makes other numbers.
@@ -159,7 +160,7 @@ TEST_CASE("a running number that the checkpoint does not hold is no divergence o
   const Report report = compare_running(1, "aten::add_");
   CHECK(report.status == Status::kNotComparable);
   REQUIRE_FALSE(report.reasons.empty());
-  CHECK(report.reasons.front().find("began anew") != std::string::npos);
+  CHECK(said(report.reasons.front()).find("began anew") != std::string::npos);
   CHECK(compare_running(2, "aten::add_").status == Status::kDiverged);
   CHECK(compare_running(1, "repro_check::loss").status == Status::kDiverged);
 }
@@ -187,7 +188,8 @@ TEST_CASE("what was restored for another parameter is at another's place") {
   const Report report =
       compare_states(saved, {{"count.weight.step", 5.0}}, {{"count.group0.0.step", 5.0}});
   CHECK(outcome_of(report, StateKind::kStepCount) == Restored::kMisplaced);
-  CHECK(report.resume->leading()->detail == "which is count.group0.0.step in the resumed run");
+  CHECK(said_as_one(report.resume->leading()->detail) ==
+        "which is count.group0.0.step in the resumed run");
 }
 
 TEST_CASE(
