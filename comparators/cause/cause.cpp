@@ -812,7 +812,7 @@ Phrases measured_size(const TracedInput& input, const Evidence& evidence) {
   if (input.comparison->metrics) return {extent_of(*input.comparison->metrics)};
   // That it differs is said beside it.
   const Phrases& note = input.comparison->note;
-  return note == Phrases{Phrase(kDiffers)} ? Phrases() : note;
+  return note == Phrases{Phrase(kValuesDiffer)} ? Phrases() : note;
 }
 
 std::string writer_text(const core::DumpSource& dump, std::int64_t writer) {

@@ -515,7 +515,7 @@ std::optional<NamedTensorDifference> compare(const NamedTensor& baseline,
           Phrase("in-part", {{"part", core::describe_slice(*measured->slice, total)}}));
     }
   } else {
-    difference.note = {Phrase(kDiffers)};
+    difference.note = {Phrase(kValuesDiffer)};
   }
   return difference;
 }

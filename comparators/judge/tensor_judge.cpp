@@ -646,7 +646,7 @@ class TensorJudge::Work {
     const bool other_dtype = comparison.baseline.dtype != comparison.candidate.dtype;
     if (depth != Depth::kValues || (digests_decide(*choice_.policy) && !other_dtype)) {
       comparison.outcome = TensorOutcome::kBeyond;
-      if (depth == Depth::kValues) comparison.note = {Phrase(kDiffers)};
+      if (depth == Depth::kValues) comparison.note = {Phrase(kValuesDiffer)};
       return;
     }
     comparison.outcome = TensorOutcome::kUncomparable;

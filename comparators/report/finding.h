@@ -176,7 +176,7 @@ inline void append(Phrases more, Phrases& phrases) {
 /// The key of the phrase that says that a cause is not proven, behind its evidence.
 inline constexpr std::string_view kLikely = "likely";
 /// Of what nobody has measured.
-inline constexpr std::string_view kDiffers = "differs";
+inline constexpr std::string_view kValuesDiffer = "differs";
 
 /// Where a finding is seen, as far as it is known.
 struct FindingPlace {
