@@ -19,7 +19,7 @@ namespace repro_check::comparators {
 namespace {
 
 /// Of a walk back from a gradient: one that was reduced is near.
-constexpr std::size_t kMost = 1024;
+constexpr std::size_t kMostReductions = 1024;
 
 /// Whether some output has at least as many elements.
 bool holds(const core::OpRecord& record, std::int64_t elements) {
@@ -113,7 +113,7 @@ ReplicaItems reduction_of(const core::DumpSource& dump,
     elements = std::max(elements, count);
   }
   std::vector<Change> behind;
-  while (!ahead.empty() && behind.size() < kMost) {
+  while (!ahead.empty() && behind.size() < kMostReductions) {
     const std::int64_t next = *ahead.begin();
     ahead.erase(ahead.begin());
     if (next < 0) break;

@@ -251,6 +251,7 @@ comparators::ResumeSummary random_resume(Dice& dice) {
   out.baseline_op = dice.any();
   out.candidate_op = dice.any();
   out.first_calls = dice.below(3);
+  if (dice.chance(3)) out.before_update = out.step - 1;
   for (std::uint64_t i = dice.below(6); i > 0; --i) {
     comparators::RestoredState& state = out.states.emplace_back();
     state.kind = static_cast<comparators::StateKind>(dice.below(12));
@@ -295,6 +296,74 @@ comparators::DataComparison random_data(Dice& dice) {
   out.finding.id = comparators::FindingId::kOtherSamples;
   out.finding.where.line = out.loader;
   out.finding.with("sampler", dice.name()).with("epoch", out.epoch).with("batch", out.batch);
+  return out;
+}
+
+core::Digest random_digest(Dice& dice) { return {dice.any(), dice.any()}; }
+
+core::BlockRow random_border(Dice& dice) {
+  core::BlockRow out;
+  out.step = static_cast<std::uint32_t>(dice.below(9));
+  out.path = dice.name();
+  out.call = static_cast<std::uint32_t>(dice.below(3));
+  out.training = dice.chance(2);
+  if (dice.chance(2)) out.in = random_digest(dice);
+  if (dice.chance(2)) out.out = random_digest(dice);
+  out.unopened = static_cast<std::uint32_t>(dice.below(3));
+  return out;
+}
+
+comparators::BlockComparison random_blocks(Dice& dice) {
+  comparators::BlockComparison out;
+  out.blocks = dice.below(20);
+  out.steps = dice.any();
+  out.compared = dice.any();
+  out.unread = dice.below(3);
+  out.first_unread = dice.name();
+  out.every = 1 + dice.below(9);
+  out.losses = dice.below(9);
+  out.parameters = dice.any();
+  out.unopened = {dice.name()};
+  out.not_seen = {dice.name()};
+  if (dice.chance(2)) {
+    comparators::BlockDivergence& first = out.first.emplace();
+    first.kind = static_cast<comparators::BlockDivergence::Kind>(dice.below(2));
+    first.input = static_cast<comparators::BlockDivergence::Input>(dice.below(3));
+    first.position = dice.any();
+    first.border = random_border(dice);
+    if (dice.chance(2)) first.other_out = random_digest(dice);
+    if (dice.chance(2)) first.agreed = random_border(dice);
+    out.differing = 1;
+  }
+  if (dice.chance(2)) {
+    out.first_parameter = {static_cast<std::uint32_t>(dice.below(9)),
+                           dice.name(),
+                           random_digest(dice),
+                           random_digest(dice),
+                           {}};
+    out.parameters_differing = 1;
+  }
+  return out;
+}
+
+comparators::NumbersSummary random_numbers(Dice& dice) {
+  comparators::NumbersSummary out;
+  out.by_name = dice.chance(2);
+  out.judged = {configs::NumberKind::kLosses, configs::NumberKind::kState};
+  if (dice.chance(2)) out.not_recorded = {configs::NumberKind::kGradients};
+  out.steps = dice.any();
+  out.results = dice.any();
+  if (dice.chance(2)) {
+    comparators::ChangedOperators& operators = out.operators.emplace();
+    operators.baseline = dice.any();
+    operators.candidate = dice.any();
+    operators.differing = dice.below(9);
+    operators.kinds_baseline.push_back({dice.name(), dice.below(9)});
+    if (dice.chance(2)) {
+      operators.first_index = dice.any();
+      operators.first = random_record(dice);
+    }
+  }
   return out;
 }
 
@@ -425,6 +494,8 @@ comparators::Report random_report(std::uint32_t seed) {
     report.resume = random_resume(dice);
     if (report.resume->leading() != nullptr) report.kind = DivergenceKind::kRestore;
   }
+  if (dice.chance(4)) report.blocks = random_blocks(dice);
+  if (dice.chance(4)) report.numbers = random_numbers(dice);
   report.mend = cmd::as_said(dice.name());
   report.seconds = dice.number();
   put_alignment(dice, report);

@@ -164,7 +164,7 @@ TEST_CASE("recordings that cannot be held against each other say what to record"
   operators["manifest"]["depth"] = "top";
   const Report depths = against(operators);
   CHECK(depths.status == Status::kNotComparable);
-  CHECK(said(*depths.mend) == "record the candidate again with --depth blocks");
+  CHECK(cmd::fix_of(depths.reasons.front()) == "record the candidate again with --depth blocks");
 
   ordered_json seldom = program("candidate");
   seldom["every"] = 10;
