@@ -317,7 +317,7 @@ class ExecCommand final : public Command {
   std::string level_ =
       word(&level_, "--level digest|stats|tensor", "digest", {.heading = "What is recorded"});
   std::string depth_ = word(&depth_, "--depth top|leaf|all|blocks", "top");
-  std::optional<std::string> blocks_ = value(&blocks_, "--blocks N|GLOB");
+  std::optional<std::string> blocks_ = value(&blocks_, "--blocks BLOCKS");
   std::uint64_t every_ = value(&every_, "--every K");
   std::vector<std::string> include_ = value(&include_, "--include GLOB");
   std::vector<std::string> exclude_ = value(&exclude_, "--exclude GLOB");

@@ -174,15 +174,21 @@ struct Options::Given {
   void fill(const std::string& see) const {
     Words given = words();
     if (given.empty()) return;
+    if (!rules.commas) expect_each(given, see);
     if (!is_list && given.size() > 1 && cli.takes != Takes::kNothing) {
       throw core::usage_error(fmt::format("{} was given {} times", name(), given.size()),
                               "it takes one value: leave out all but one");
     }
-    if (rules.commas) given = split(fmt::format("{}", fmt::join(given, ",")), ',');
-    for (const std::string& word : given) expect(word, see);
+    if (rules.commas) {
+      given = split(fmt::format("{}", fmt::join(given, ",")), ',');
+      expect_each(given, see);
+    }
     take(given);
   }
 
+  void expect_each(const Words& given, const std::string& see) const {
+    for (const std::string& word : given) expect(word, see);
+  }
   void expect(const std::string& word, const std::string& see) const {
     // What looks like an option stands where a value was forgotten; the words of a program may.
     const bool is_option = name().starts_with("-") && cli.takes != Takes::kNothing;

@@ -907,8 +907,7 @@ void describe_findings(JsonWriter f, const Report& it) {
   }
   for (Json& cause : cause_findings(it)) f.json().push_back(std::move(cause));
   for (const comparators::DataComparison& loader : it.data) {
-    const bool differs = loader.verdict != comparators::DataVerdict::kEqual;
-    if (differs) f.json().push_back(json_of(loader.finding));
+    f.json().push_back(json_of(loader.finding));
   }
   for (const comparators::Finding& finding : it.findings) f.json().push_back(json_of(finding));
   for (const comparators::Phrase& reason : it.reasons) {

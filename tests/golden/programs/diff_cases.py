@@ -23,6 +23,8 @@ class Run:
         self.fields = {}
         self.weight = numbers("weight")
         self.samples = [[0, 1], [2, 3]]  # by step
+        self.contents = None  # what these are, by step
+        self.epochs = [0, 0]  # by step
         self.noise = None  # the seed by which dropout draws
         self.linear = ("aten::linear", "cpu")
         self.output = numbers("y")
@@ -42,11 +44,13 @@ class Run:
 
     def write_step(self, recording, step):
         at = {"step": step}
-        samples = self.samples[step % 2]
-        loader = {"sampler": "RandomSampler", "loader": 0, "epoch": 0, "workers": 0}
+        samples = self.samples[step % len(self.samples)]
+        loader = {"sampler": "RandomSampler", "loader": 0, "epoch": self.epochs[step % len(self.epochs)], "workers": 0}
         recording.record("order", scalars={"samples": samples}, beside=loader, phase="data", source="train.py:5", **at)
-        batch = numbers("batch", samples)
-        recording.record("batch", {"batch[0]": batch}, phase="data", source="train.py:5", **at)
+        contents = self.contents and self.contents[step % len(self.contents)]
+        batch = numbers("batch", contents or samples)
+        digests = {"sample_digests": [half for each in contents for half in (each, 7)]} if contents else {}
+        recording.record("batch", {"batch[0]": batch}, beside=digests, phase="data", source="train.py:5", **at)
         name, device = self.linear
         inside = {"module": "fc", "module_type": "Linear", "source": "train.py:7", **at}
         output = repro_check.tensor(self.output if step == 0 else numbers("y", step), device=device)
@@ -100,6 +104,34 @@ def diff_not_seeded(baseline, candidate):
 def diff_other_samples(baseline, candidate):
     """The sampler takes other samples."""
     candidate.samples = [[0, 3], [2, 1]]
+
+
+@case
+def diff_other_dataset(baseline, candidate):
+    """The sampler takes samples that the other run never takes."""
+    candidate.samples = [[0, 7], [2, 9]]
+
+
+@case
+def diff_batch_sizes(baseline, candidate):
+    """One run has larger batches."""
+    candidate.samples = [[0, 1, 2], [3, 4, 5]]
+
+
+@case
+def diff_augmented(baseline, candidate):
+    """The same samples are augmented otherwise."""
+    baseline.contents, candidate.contents = [[0, 1], [2, 3]], [[0, 1], [2, 33]]
+
+
+@case
+def diff_epoch_repeated(baseline, candidate):
+    """One run goes through its first epoch twice."""
+    baseline.steps = candidate.steps = 6
+    baseline.epochs = candidate.epochs = [0, 0, 0, 1, 1, 1]
+    candidate.samples = [[0, 1], [2, 3], [4, 5], [0, 1], [2, 3], [4, 5]]
+    baseline.samples = [[0, 1], [2, 3], [4, 5], [5, 0], [3, 1], [4, 2]]
+    baseline.contents, candidate.contents = baseline.samples, candidate.samples
 
 
 @case
