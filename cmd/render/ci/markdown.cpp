@@ -42,7 +42,11 @@ std::string verdict_block(const Report& report) {
 }
 
 std::string coverage_line(const Report& report) {
-  if (report.blocks) return fmt::format("Compared {}.\n", blocks_text(report));
+  // Names of classes and modules stand in it.
+  if (report.blocks) {
+    const std::string text = fit(escape_name(blocks_text(report)), kMostVerdict);
+    return fmt::format("Compared {}.\n", markdown_code(text));
+  }
   const auto& c = report.coverage;
   const std::string not_judged =
       c.not_judged == 0 ? "" : fmt::format(", {} not judged", format_count(c.not_judged));
