@@ -412,7 +412,7 @@ class Comparison {
     if (!holds_noise() || !holds_fp64() || !recorded_alike()) return false;
     pairing_options_ =
         pairing_options_of(baseline_.manifest(), candidate_.manifest(), options_.spec);
-    if (numbers_ != nullptr) return true;  // which are recorded at every depth
+    if (numbers_ != nullptr) return !holds_parameters_by_border();
     if (pairing_options_) return blocks_comparable() && (!options_.spec.resume || meets());
     const std::string& here = baseline_.manifest().trace.depth;
     const std::string& there = candidate_.manifest().trace.depth;
@@ -421,6 +421,17 @@ class Comparison {
       depths.with("again", run_field(here != core::kDepthBlocks));
     }
     return refuse(std::move(depths));
+  }
+
+  /// Two recordings of blocks have parameters in rows that are no records: they are judged with the
+  /// borders, and a judgement of numbers would pass over them.
+  bool holds_parameters_by_border() {
+    const auto is_of_blocks = [](const core::DumpSource* dump) {
+      return dump->manifest().trace.depth == core::kDepthBlocks;
+    };
+    if (!std::ranges::all_of(std::array{&baseline_, &candidate_}, is_of_blocks)) return false;
+    refuse(Phrase("numbers-of-blocks"));
+    return true;
   }
 
   /// Borders are compared by their digests alone, and of the same steps.

@@ -79,7 +79,7 @@ std::string numbers_pass_text(const Report& report) {
   const NumbersSummary& numbers = *report.numbers;
   const bool is_within = report.coverage.within_policy + report.returned.within_policy > 0;
   std::string operators;
-  if (numbers.operators) {
+  if (numbers.operators && numbers.operators->baseline + numbers.operators->candidate > 0) {
     const std::uint64_t total = numbers.operators->total();
     operators = total == 0 ? "no operator differs"
                            : fmt::format("{} {}",
@@ -120,6 +120,7 @@ std::string numbers_mend(const Report& report) {
 std::string changed_text(const NumbersSummary& numbers) {
   if (!numbers.operators) return {};
   const ChangedOperators& changed = *numbers.operators;
+  if (changed.baseline + changed.candidate == 0) return {};
   const std::string all =
       changed.baseline == changed.candidate
           ? format_count(changed.baseline)

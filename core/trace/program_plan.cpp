@@ -102,7 +102,8 @@ RunManifest manifest_of(const ProgramPlan& plan) {
   trace.only = part_text(plan);
   // Of other phases nobody wants what an optimizer does.
   const auto of_optimizer = std::ranges::find(plan.phases, Phase::kOptimizer);
-  if (plan.phases.empty() || of_optimizer != plan.phases.end()) {
+  const bool reads_operators = plan.depth != DumpDepth::kBlocks;
+  if (reads_operators && (plan.phases.empty() || of_optimizer != plan.phases.end())) {
     trace.optimizer = name_of(plan.optimizer);
   }
   if (plan.level == DumpLevel::kTensor) trace.keep_ops = plan.keep_ops;

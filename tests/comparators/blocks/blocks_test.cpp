@@ -166,6 +166,12 @@ TEST_CASE("recordings that cannot be held against each other say what to record"
   CHECK(depths.status == Status::kNotComparable);
   CHECK(cmd::fix_of(depths.reasons.front()) == "record the candidate again with --depth blocks");
 
+  CompareOptions of_numbers;
+  of_numbers.spec.numbers.emplace();
+  const Report by_numbers = compare_json(program("baseline"), program("candidate"), of_numbers);
+  CHECK(by_numbers.status == Status::kNotComparable);
+  CHECK(by_numbers.reasons.front() == Phrase("numbers-of-blocks"));
+
   ordered_json seldom = program("candidate");
   seldom["every"] = 10;
   CHECK(against(seldom).status == Status::kNotComparable);
