@@ -352,6 +352,10 @@ void decide(const VerdictInput& input, Report& report) {
   }
 }
 
+bool is_of_blocks(const core::DumpSource& dump) {
+  return dump.manifest().trace.depth == core::kDepthBlocks;
+}
+
 class Comparison {
  public:
   /// @param worlds   all that is compared, where the two ran on other numbers of ranks; else null
@@ -417,8 +421,8 @@ class Comparison {
     const std::string& here = baseline_.manifest().trace.depth;
     const std::string& there = candidate_.manifest().trace.depth;
     Phrase depths("other-depths", {{"baseline", here}, {"candidate", there}});
-    if (here == core::kDepthBlocks || there == core::kDepthBlocks) {
-      depths.with("again", run_field(here != core::kDepthBlocks));
+    if (is_of_blocks(baseline_) || is_of_blocks(candidate_)) {
+      depths.with("again", run_field(!is_of_blocks(baseline_)));
     }
     return refuse(std::move(depths));
   }
@@ -426,17 +430,14 @@ class Comparison {
   /// Two recordings of blocks have parameters in rows that are no records: they are judged with the
   /// borders, and a judgement of numbers would pass over them.
   bool holds_parameters_by_border() {
-    const auto is_of_blocks = [](const core::DumpSource* dump) {
-      return dump->manifest().trace.depth == core::kDepthBlocks;
-    };
-    if (!std::ranges::all_of(std::array{&baseline_, &candidate_}, is_of_blocks)) return false;
+    if (!is_of_blocks(baseline_) || !is_of_blocks(candidate_)) return false;
     refuse(Phrase("numbers-of-blocks"));
     return true;
   }
 
   /// Borders are compared by their digests alone, and of the same steps.
   bool blocks_comparable() {
-    if (baseline_.manifest().trace.depth != core::kDepthBlocks) return true;
+    if (!is_of_blocks(baseline_)) return true;
     if (options_.spec.resume) return refuse(Phrase("blocks-of-resumed"));
     if (report_.policy_kind != configs::PolicyKind::kBitwise) {
       return refuse(Phrase("borders-are-digests"));

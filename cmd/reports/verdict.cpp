@@ -198,22 +198,16 @@ void add_reasons(comparators::Phrases reasons, Report& report) {
   if (mend_of(report).empty()) report.mend = comparators::Phrase("do-record-same-processes");
 }
 
-/// The workers of pools of one side, and their dumps.
-struct PoolWorkers {
-  std::vector<Side> opened;
-  std::vector<const core::DumpSource*> dumps;
-  bool all_open = true;
-};
-
-PoolWorkers open_workers(const std::vector<core::ChildProcess>& processes,
-                         const std::filesystem::path& dump,
-                         const OpenOptions& opening) {
-  PoolWorkers workers;
+/// The dumps of the workers of pools of one side; empty where one of them cannot be opened.
+std::optional<comparators::Processes> open_workers(const std::vector<core::ChildProcess>& processes,
+                                                   const std::filesystem::path& dump,
+                                                   const OpenOptions& opening) {
+  comparators::Processes workers;
   for (const core::ChildProcess& process : processes) {
     if (!process.pool) continue;
-    const Side& side = workers.opened.emplace_back(open_side(dump / process.name, dump, opening));
-    workers.all_open = workers.all_open && side.dump != nullptr;
-    if (side.dump) workers.dumps.push_back(side.dump.get());
+    Side side = open_side(dump / process.name, dump, opening);
+    if (!side.dump) return std::nullopt;
+    workers.push_back(std::move(side.dump));
   }
   return workers;
 }
@@ -223,10 +217,10 @@ PoolWorkers open_workers(const std::vector<core::ChildProcess>& processes,
 std::optional<std::uint64_t> take_equal_pools(std::array<std::vector<core::ChildProcess>, 2>& sides,
                                               const Report& report,
                                               const OpenOptions& opening) {
-  const PoolWorkers here = open_workers(sides[0], report.runs[0].location, opening);
-  const PoolWorkers there = open_workers(sides[1], report.runs[1].location, opening);
-  if (here.dumps.empty() || !here.all_open || !there.all_open) return std::nullopt;
-  const auto same = comparators::same_in_any_order(here.dumps, there.dumps);
+  const auto here = open_workers(sides[0], report.runs[0].location, opening);
+  const auto there = open_workers(sides[1], report.runs[1].location, opening);
+  if (!here || !there || here->empty()) return std::nullopt;
+  const auto same = comparators::same_in_any_order(*here, *there);
   if (!same) return std::nullopt;
   for (auto& side : sides) std::erase_if(side, [](const auto& process) { return process.pool; });
   return same;

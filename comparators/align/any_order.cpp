@@ -18,10 +18,9 @@ namespace {
 using WholePrint = std::tuple<core::Digest, core::Digest, core::Digest, core::Digest>;
 
 /// @return empty where a record has content that nobody read
-std::optional<std::multiset<WholePrint>> prints_of(
-    std::span<const core::DumpSource* const> processes) {
+std::optional<std::multiset<WholePrint>> prints_of(const Processes& processes) {
   std::multiset<WholePrint> prints;
-  for (const core::DumpSource* process : processes) {
+  for (const auto& process : processes) {
     for (std::uint64_t index = 0; index < process->op_count(); ++index) {
       const core::OpRecord record = process->op(index);
       if (std::ranges::any_of(record.tensors, was_never_read)) return std::nullopt;
@@ -37,11 +36,11 @@ std::optional<std::multiset<WholePrint>> prints_of(
 
 }  // namespace
 
-std::optional<std::uint64_t> same_in_any_order(std::span<const core::DumpSource* const> baseline,
-                                               std::span<const core::DumpSource* const> candidate) {
+std::optional<std::uint64_t> same_in_any_order(const Processes& baseline,
+                                               const Processes& candidate) {
   std::set<std::string> algorithms;
-  for (const auto& side : {baseline, candidate}) {
-    for (const core::DumpSource* process : side) {
+  for (const Processes* side : {&baseline, &candidate}) {
+    for (const auto& process : *side) {
       algorithms.insert(process->manifest().trace.digest_algorithm);
     }
   }
