@@ -64,7 +64,14 @@ def _watch_loader(loader: "Any") -> None:
 def _watching(execute: "Watcher") -> "Watcher":
     def exec_module(module: "Any") -> None:
         name = module.__name__
-        execute(module)
+        waits = name in _pending
+        _pending.discard(name)  # else each import below would ask whether it is executed still
+        try:
+            execute(module)
+        except BaseException:
+            if waits:
+                _pending.add(name)
+            raise
         _call_watcher(name, module)
 
     # Python leaves this frame out of the tracebacks of failed imports, as its own.
