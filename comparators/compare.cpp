@@ -288,6 +288,17 @@ void excuse_running_numbers(std::uint32_t steps, Report& report) {
       Phrase("number-begun-anew", {{"operator", op_text(shown_record(*report.first_divergence))}}));
 }
 
+void add_reasons(const BlockComparison& blocks, Phrases& reasons) {
+  if (blocks.unread != 0) {
+    reasons.push_back(Phrase(
+        "border-not-read",
+        {{"block", blocks.first_unread}, {"calls", blocks.unread}, {"types", blocks.unopened}}));
+  }
+  if (blocks.of_threads != 0) {
+    reasons.push_back(Phrase("borders-of-threads", {{"calls", blocks.of_threads}}));
+  }
+}
+
 /// Sets status, also, kind and reasons. The most severe of several statuses wins: damaged
 /// over diverged over not comparable over nothing compared; missing operators are a divergence only
 /// if something matched.
@@ -306,7 +317,9 @@ void decide(const VerdictInput& input, Report& report) {
   if (diverged) statuses.push_back(Status::kDiverged);
   const bool incomparable = !input.incomparable.empty() || !input.obstacles.empty() ||
                             input.lacks_numbers ||
-                            coverage.not_judged + returned.not_judged + blocks.unread != 0 ||
+                            coverage.not_judged + returned.not_judged + blocks.unread +
+                                    blocks.of_threads !=
+                                0 ||
                             !input.first_unruled.empty();
   if (incomparable) statuses.push_back(Status::kNotComparable);
   // What comes back is something, unless it comes from operators that only one side has.
@@ -327,11 +340,7 @@ void decide(const VerdictInput& input, Report& report) {
   if (report.lacks_rule) {
     report.reasons.push_back(Phrase("no-rule-for", {{"output", input.first_unruled}}));
   }
-  if (blocks.unread != 0) {
-    report.reasons.push_back(Phrase(
-        "border-not-read",
-        {{"block", blocks.first_unread}, {"calls", blocks.unread}, {"types", blocks.unopened}}));
-  }
+  add_reasons(blocks, report.reasons);
   const auto not_judged = [&](std::string_view key, std::uint64_t count, const Phrases& first) {
     if (count == 0) return;
     const bool is_usual = !input.never_read && !input.lacks_floor && !input.lacks_fp64;

@@ -197,7 +197,7 @@ class GateCommand final : public Command {
     discard_earlier(jobs, outputs);
     comparators::CompareOptions options = gate.options;
     options.progress = comparison_on(progress);
-    const RunPlan plan{jobs, options, digests_first, config.recording.window};
+    const RunPlan plan{jobs, options, digests_first, false, config.recording.window};
     Round round = record_runs(config, plan, progress);
     for (const RecordingResult& result : round.results) logs.push_back(result.log);
     for (const RecordingJob& job : jobs) gate.dumps.push_back(job.dump);

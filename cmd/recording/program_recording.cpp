@@ -304,10 +304,14 @@ std::vector<MadeOfProgram> make_all(const std::vector<ProcessGroup>& groups,
   return made;
 }
 
-/// Those of which nothing else is known than that they used PyTorch.
+/// Those of which nothing is known but that they used PyTorch, or that they ran operators.
 std::vector<AttachedProcess> unseen_in(const std::set<fs::path>& folders,
                                        const std::vector<AttachedProcess>& attached) {
   std::vector<AttachedProcess> unseen;
+  // What a worker of a data loader did is with whoever took its batches.
+  std::ranges::copy_if(attached, std::back_inserter(unseen), [](const AttachedProcess& process) {
+    return process.unread && !process.worker;
+  });
   for (const fs::path& folder : folders) {
     for (AttachedProcess& process : noted_in(folder)) {
       const bool has_told =

@@ -124,13 +124,18 @@ void describe_failure(const RecordingJob& job,
   const bool spoke = outcome.signal.empty();
   summary.status = "failed";
   summary.signal = outcome.signal;
-  summary.message = failure.message + (spoke ? "" : where_text(recording));
+  const bool sees_operators = job.run.dump.depth != core::DumpDepth::kBlocks;
+  summary.message =
+      failure.message + (spoke || !sees_operators ? "" : where_text(recording));
   if (recording) {
     const journal::JournalSummary& progress = recording->summary;
     summary.last_op = progress.entered ? progress.entered : progress.last;
     if (progress.completed != 0) summary.unfinished = recording->directory.string();
   }
   result.hint = failure.hint;
+  if (!spoke && !sees_operators) {
+    result.hint = "to see which operator it was in, record operators: --set /dump/depth=top";
+  }
 }
 
 /// Whatever else may come to lie in the place, what is judged is what this recorder made.

@@ -69,7 +69,9 @@ class RunCommand final : public Command {
       if (observed.failed() || observed.changed())
         return finish(globals, config, ended(jobs, observed));
     }
-    const RunPlan runs{jobs, options, digests_first, config.recording.window};
+    RunPlan runs{jobs, options, digests_first};
+    runs.blocks_first = starts_with_blocks(config) && !check_observer_;
+    runs.window = config.recording.window;
     Round round = record_runs(config, runs, progress);
     for (comparators::Report& report : round.reports) {
       add_observed(observed, jobs.front().run.program.has_value(), report);

@@ -2,6 +2,7 @@
 #include "cmd/run/runs.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -19,7 +20,9 @@
 #include "cmd/terminal/logging.h"
 #include "cmd/terminal/output.h"
 #include "cmd/words/report_words.h"
+#include "comparators/blocks/blocks.h"
 #include "comparators/runs/repeatability.h"
+#include "configs/parser/config_parser.h"
 #include "core/error.h"
 #include "dumpers/store/directory/dump_directory.h"
 #include "dumpers/store/directory/rank_dumps.h"
@@ -194,6 +197,32 @@ Round record_and_judge(const std::vector<RecordingJob>& jobs,
   return round;
 }
 
+/// Records the jobs again, to see more than `before` shows, whose dumps were set aside.
+Round record_again(Round before,
+                   const std::vector<RecordingJob>& jobs,
+                   const comparators::CompareOptions& options,
+                   const std::string& note,
+                   const Estimates& estimates,
+                   Progress& progress) {
+  Round round;
+  try {
+    round = record_and_judge(jobs, options, note, estimates, progress, before.reports);
+  } catch (const core::Error& error) {
+    if (error.kind() != core::ErrorKind::kInterrupted) throw;
+    throw interrupted_after(first_diverged(before.reports), error);
+  }
+  if (round.failed()) {
+    round.reports = {
+        comparators::settle(first_diverged(before.reports), std::move(round.reports.front()))};
+    return round;
+  }
+  for (std::size_t i = 0; i < round.reports.size(); ++i) {
+    round.reports[i] =
+        comparators::settle(std::move(before.reports[i]), std::move(round.reports[i]));
+  }
+  return round;
+}
+
 /// After a round of digests: records the values around the first divergences.
 Round look_closer(Round digests,
                   std::vector<RecordingJob> jobs,
@@ -213,23 +242,98 @@ Round look_closer(Round digests,
   for (const RecordingJob& job : jobs) {
     estimates.push_back(estimate_values(digest_directory(job.dump), job, missing.operators));
   }
-  Round round;
+  return record_again(std::move(digests), jobs, options, ", values", estimates, progress);
+}
+
+/// The same jobs, which record the blocks of their programs.
+std::vector<RecordingJob> of_blocks(std::vector<RecordingJob> jobs) {
+  for (RecordingJob& job : jobs) job.run.dump.depth = core::DumpDepth::kBlocks;
+  return jobs;
+}
+
+/// Jobs that record what follows blocks: operators.
+std::vector<RecordingJob> of_operators(std::vector<RecordingJob> jobs) {
+  for (RecordingJob& job : jobs) {
+    job.run.dump.depth = core::DumpDepth::kTop;
+    job.run.dump.blocks.clear();
+    job.run.dump.every = 0;
+  }
+  return jobs;
+}
+
+/// Whether that is all that can be said of blocks: a pass, or a place where they diverged. Of a
+/// backward pass they show nothing but what a step of an optimizer makes of it.
+bool is_decided(const Report& report) {
+  const comparators::BlockComparison blocks =
+      report.blocks.value_or(comparators::BlockComparison{});
+  if (report.status == Status::kDiverged) return report.first_divergence.has_value();
+  return report.status == Status::kReproducible && (blocks.losses == 0 || blocks.updates > 0);
+}
+
+/// After a round of blocks: records the operators of the steps in which the first divergences
+/// began, with their values; of what is large the first elements.
+Round look_inside(Round blocks,
+                  std::vector<RecordingJob> jobs,
+                  const comparators::CompareOptions& options,
+                  Progress& progress) {
+  constexpr std::uint64_t kStoredWhole = std::uint64_t{1} << 20U;
+  constexpr std::uint64_t kElements = std::uint64_t{1} << 16U;
+  core::OpRanges steps;
+  for (const Report& report : blocks.reports) {
+    if (report.status != Status::kDiverged) continue;
+    steps.push_back(comparators::steps_to_open(report));
+  }
+  if (steps.empty()) return blocks;
+  steps = core::united(std::move(steps));
+  std::vector<std::string> parts;
+  for (const core::OpRange& part : steps) {
+    parts.push_back(part.first == part.last
+                        ? fmt::format("step {}", part.first)
+                        : fmt::format("steps {} to {}", part.first, part.last));
+  }
+  log_info(fmt::format("the runs diverged: recording them again with the operators of {}",
+                       fmt::join(parts, " and ")));
+  keep_digests(jobs, blocks.reports);
+  jobs = of_operators(std::move(jobs));
+  ask_for_values(jobs, {});
+  for (RecordingJob& job : jobs) {
+    job.run.dump.steps = steps;
+    if (!job.run.dump.slice) job.run.dump.slice = core::SliceRule{kElements, 1, kStoredWhole};
+  }
+  return record_again(std::move(blocks), jobs, options, ", operators", {}, progress);
+}
+
+/// The round that decides whether there is another one: of blocks where the plan says so and they
+/// show something, else of operators.
+Round record_first(const RunPlan& plan, Progress& progress) {
+  const std::vector<RecordingJob>& jobs = plan.jobs;
+  if (!plan.blocks_first) return record_and_judge(jobs, plan.options, "", {}, progress);
+  std::string why;
   try {
-    round = record_and_judge(jobs, options, ", values", estimates, progress, digests.reports);
+    Round round = record_and_judge(of_blocks(jobs), plan.options, ", blocks", {}, progress);
+    const auto open = std::ranges::find_if_not(round.reports, is_decided);
+    if (round.failed() || open == round.reports.end()) return round;
+    why = cmd::headline(*open);
   } catch (const core::Error& error) {
-    if (error.kind() != core::ErrorKind::kInterrupted) throw;
-    throw interrupted_after(first_diverged(digests.reports), error);
+    if (error.kind() != core::ErrorKind::kNotComparable) throw;
+    why = error.what();
   }
-  if (round.failed()) {
-    round.reports = {
-        comparators::settle(first_diverged(digests.reports), std::move(round.reports.front()))};
-    return round;
-  }
-  for (std::size_t i = 0; i < round.reports.size(); ++i) {
-    round.reports[i] =
-        comparators::settle(std::move(digests.reports[i]), std::move(round.reports[i]));
-  }
-  return round;
+  log_info("blocks do not tell (" + why + "): recording the runs again with operators");
+  std::vector<RecordingJob> again = of_operators(jobs);
+  for (RecordingJob& job : again) job.replace_existing = true;
+  return record_and_judge(again, plan.options, "", {}, progress);
+}
+
+/// What a divergence of the first round is looked at with.
+Round go_on(Round round,
+            const std::vector<RecordingJob>& jobs,
+            const RunPlan& plan,
+            Progress& progress) {
+  if (!plan.digests_first) return round;
+  const auto& reports = round.reports;
+  if (std::ranges::any_of(reports, [](const Report& report) { return report.blocks.has_value(); }))
+    return look_inside(std::move(round), jobs, plan.options, progress);
+  return look_closer(std::move(round), of_operators(jobs), plan.options, plan.window, progress);
 }
 
 RepeatSummary summarise(const std::vector<Report>& reports, comparators::OpRepeatability ops) {
@@ -293,7 +397,7 @@ std::size_t shown_run(const std::vector<RecordingJob>& jobs, const Report& repor
 /// of two of them, the first and one that differs from it, where digests were recorded first.
 /// @return one report; when a run failed, with what the runs before it show
 Round record_repeats(const RunPlan& plan, Progress& progress) {
-  Round round = record_and_judge(plan.jobs, plan.options, "", {}, progress);
+  Round round = record_first(plan, progress);
   if (round.failed()) {
     add_what_was_seen(plan, round);
     return round;
@@ -310,10 +414,7 @@ Round record_repeats(const RunPlan& plan, Progress& progress) {
   const std::optional<RepeatSummary> summary = std::exchange(all.repeat, std::nullopt);
   const std::vector<Status> also = all.also;
   pair.reports.push_back(std::move(all));
-  if (plan.digests_first) {
-    pair = look_closer(
-        std::move(pair), {first, plan.jobs.at(other)}, plan.options, plan.window, progress);
-  }
+  pair = go_on(std::move(pair), {first, plan.jobs.at(other)}, plan, progress);
   Report& report = pair.reports.front();
   name_statuses(also, report);
   report.repeat = summary;
@@ -352,12 +453,11 @@ void tell_of_printing(const std::vector<RecordingJob>& jobs, const std::vector<R
 
 /// Every run is one of its own, and gets a report of its own.
 Round record_each(const RunPlan& plan, Progress& progress) {
-  Round round = record_and_judge(plan.jobs, plan.options, "", {}, progress);
+  Round round = record_first(plan, progress);
   if (round.failed()) return round;
   tell_of_printing(plan.jobs, round.reports);
   std::ranges::for_each(plan.jobs, discard_aside);
-  if (!plan.digests_first) return round;
-  return look_closer(std::move(round), plan.jobs, plan.options, plan.window, progress);
+  return go_on(std::move(round), plan.jobs, plan, progress);
 }
 
 }  // namespace
@@ -379,6 +479,17 @@ std::vector<std::filesystem::path> references_of(const RecordingJob& job) {
 bool starts_with_digests(const configs::Config& config) {
   return config.recording.level != configs::LevelChoice::kFixed &&
          comparators::can_start_with_digests(config.compare);
+}
+
+bool starts_with_blocks(const configs::Config& config) {
+  const auto takes_blocks = [&](const configs::RunSpec& run) {
+    const bool is_left_open =
+        run.dump.depth == core::DumpDepth::kTop && !config.recording.names_depth;
+    return (is_left_open || run.dump.depth == core::DumpDepth::kBlocks) &&
+           run.dump.steps.empty() && !configs::needs_operators(run);
+  };
+  return starts_with_digests(config) && comparators::can_start_with_blocks(config.compare) &&
+         std::ranges::all_of(config.runs, takes_blocks);
 }
 
 comparators::OpRepeatability assess_dumps(const std::vector<std::filesystem::path>& dumps,

@@ -33,6 +33,10 @@ std::vector<std::filesystem::path> references_of(const RecordingJob& job);
 /// Whether `run` records digests first: asked for or by default, and the policy can be judged so.
 bool starts_with_digests(const configs::Config& config);
 
+/// Whether `run` records the blocks of a program first, and operators of the steps that diverge:
+/// its depth was not given, or is blocks, and nothing was asked for that blocks do not have.
+bool starts_with_blocks(const configs::Config& config);
+
 /// Makes the jobs of a second round, which keep the bytes of `missing`; of all where empty.
 void ask_for_values(std::vector<RecordingJob>& jobs, const comparators::MissingValues& missing);
 
@@ -53,6 +57,7 @@ struct RunPlan {
   std::vector<RecordingJob> jobs;
   comparators::CompareOptions options;
   bool digests_first = false;
+  bool blocks_first = false;  ///< of programs, before `jobs` as they stand
   std::uint64_t window = 0;  ///< operators before and after a first divergence, that are recorded
 };
 
@@ -76,7 +81,8 @@ std::vector<RecordingJob> plan_jobs(
 /// When one fails, what it recorded is compared as far as it goes; Status::kRunFailed stays. After
 /// digests the values around the first divergences are recorded, where there are any and they have
 /// values, and what the two rounds say together is settled; the dumps of the first round are then
-/// kept in digest_directory().
+/// kept in digest_directory(). After blocks the operators around the first step that diverged are
+/// recorded, with their values; all operators, where blocks show neither a pass nor a divergence.
 /// @throws core::Error{kInterrupted}, saying what the first round has found
 Round record_runs(const configs::Config& config, const RunPlan& plan, Progress& progress);
 

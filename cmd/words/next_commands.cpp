@@ -8,6 +8,7 @@
 #include "cmd/render/render.h"
 #include "cmd/render/text.h"
 #include "cmd/words/report_words.h"
+#include "comparators/blocks/blocks.h"
 #include "comparators/cause/differences.h"
 #include "configs/setting_changes.h"
 #include "core/text/secrets.h"
@@ -81,69 +82,19 @@ std::string reference_words(const Report& report, const RunSummary& run) {
   return {};
 }
 
-// Globs for a block and all inside of it; of a group, `layers.0-3`, for each.
-std::vector<std::string> block_globs(std::string_view path) {
-  std::vector<std::string> globs;
-  const auto add = [&](const std::string& module) {
-    globs.push_back(module);
-    globs.push_back(module + ".*");
-  };
-  const std::size_t dot = path.rfind('.') + 1;  // 0 where there is none
-  const std::string_view last = path.substr(dot);
-  const std::size_t dash = std::min(last.find('-'), last.size());
-  const auto from = core::parse_number<std::uint32_t>(last.substr(0, dash));
-  const auto to = core::parse_number<std::uint32_t>(last.substr(std::min(dash + 1, last.size())));
-  if (!from || !to || *to < *from || *to - *from > 1000) {
-    if (!path.empty()) add(std::string(path));
-    return globs;
-  }
-  for (std::uint32_t i = *from; i <= *to; ++i) add(fmt::format("{}{}", path.substr(0, dot), i));
-  return globs;
-}
-
-// Whether it began inside of the block that the report leads with.
-bool is_inside_block(const Report& report) {
-  return shown_record(*report.first_divergence).op->name == core::kBlockRecord &&
-         report.first_divergence->relation != comparators::Relation::kPropagated;
-}
-
-// The first step in which it can have begun: not each parameter is read behind each step, and what
-// goes into a block differs since the last border that agrees, or since the start.
-std::uint32_t first_step_of(const Report& report) {
-  const core::OpRecord& record = shown_record(*report.first_divergence);
-  if (record.op->name == core::kParametersRecord) {
-    const auto& parameter = report.blocks->first_parameter;
-    return parameter && parameter->read_equal ? std::min(record.step, *parameter->read_equal + 1)
-                                              : record.step;
-  }
-  if (record.op->name != core::kBlockRecord || is_inside_block(report)) return record.step;
-  const auto& border = report.blocks->first;
-  return border && border->agreed ? std::min(record.step, border->agreed->step) : 0;
-}
-
-// What records a step, and a block in it, with operators: one command a run, and what compares
-// them.
+// What records the step of a block with operators: one command a run, and what compares them.
 std::vector<std::string> record_operators(const Report& report) {
-  const OpDivergence& op = *report.first_divergence;
-  const core::OpRecord& record = shown_record(op);
-  const std::uint32_t first = first_step_of(report);
-  std::string globs;
-  if (is_inside_block(report)) {
-    for (const std::string& glob : block_globs(module_of(record))) {
-      globs += " --module " + shell_quote(glob);
-    }
-  }
+  const core::OpRange steps = comparators::steps_to_open(report);
   std::vector<std::string> commands;
   std::string compare = "repro-check diff";
   for (const RunSummary& run : report.runs) {
     const std::vector<std::string> words = core::command_in(run.manifest.configuration);
     if (words.empty() || run.location.empty()) return {};
-    const std::string place = path_word(fmt::format("{}-step-{}", run.location, record.step));
+    const std::string place = path_word(fmt::format("{}-step-{}", run.location, steps.last));
     const auto seed = core::given_seed(run.manifest);
-    std::string command = fmt::format("repro-check exec --depth top --steps {}:{}{}{} -o {} --",
-                                      first,
-                                      record.step + 1,
-                                      globs,
+    std::string command = fmt::format("repro-check exec --depth top --steps {}:{}{} -o {} --",
+                                      steps.first,
+                                      steps.last + 1,
                                       seed ? fmt::format(" --seed {}", *seed) : "",
                                       place);
     for (const std::string& word : words) command += " " + shell_quote(word);

@@ -396,7 +396,8 @@ void put_parting(Line& line, const Report& report) {
     return put_relation(line, first->relation);
   }
   if (report.numbers && first) return put_number(line, report, *first);
-  if (first && core::is_of_blocks(shown_record(*first))) return put_border(line, *first);
+  const bool repeats = report.kind != DivergenceKind::kUnrepeated;
+  if (repeats && first && core::is_of_blocks(shown_record(*first))) return put_border(line, *first);
   switch (report.kind) {
     case DivergenceKind::kInputs:
     case DivergenceKind::kWeights:

@@ -28,11 +28,17 @@ constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
 class Names {
  public:
   std::uint32_t number(const std::string& name) {
-    return numbers_.try_emplace(name, static_cast<std::uint32_t>(numbers_.size())).first->second;
+    const auto [known, is_new] =
+        numbers_.try_emplace(name, static_cast<std::uint32_t>(numbers_.size()));
+    // So end the paths of blocks that a thread beside the main one calls.
+    if (is_new) of_threads_.push_back(name.find('@') != std::string::npos);
+    return known->second;
   }
+  [[nodiscard]] bool is_of_thread(std::uint32_t number) const { return of_threads_[number]; }
 
  private:
   std::map<std::string, std::uint32_t, std::less<>> numbers_;
+  std::vector<bool> of_threads_;
 };
 
 /// A call of a block in few bytes, or a parameter behind a step.
@@ -113,7 +119,9 @@ class BlockComparer {
     compare_parameters();
     for (const core::DumpSource* dump : {&baseline_, &candidate_}) add_summary(*dump);
     for (std::uint64_t i = 0; i < baseline_.op_count(); ++i) {
-      result_.losses += is_loss(baseline_.op_head(i)) ? 1U : 0U;
+      const core::OpHead record = baseline_.op_head(i);
+      result_.losses += is_loss(record) ? 1U : 0U;
+      result_.updates += record.op && record.op->name == core::kStepRecord ? 1U : 0U;
     }
     return std::move(result_);
   }
@@ -136,6 +144,10 @@ class BlockComparer {
       } else {
         ++result_.missing;
       }
+      if (!agrees && names.is_of_thread(ours[at].path)) {
+        ++result_.of_threads;
+        continue;
+      }
       if (agrees && first == kNone) before = at;
       if (!agrees && first == kNone) first = at;
     }
@@ -150,6 +162,10 @@ class BlockComparer {
         continue;
       }
       ++result_.missing;
+      if (names.is_of_thread(theirs[at].path)) {
+        ++result_.of_threads;
+        continue;
+      }
       const bool is_first = first == kNone || anchor == kNone || anchor < first;
       if (is_first && extra == kNone) {
         extra = at;
@@ -190,8 +206,12 @@ class BlockComparer {
     const std::vector<Border> theirs = read_parameters(candidate_, names);
     const auto [to_theirs, to_ours] = pair_up(ours, theirs);
     std::map<std::uint32_t, std::uint32_t> read_equal;  // the last step, by name
+    std::map<std::uint32_t, std::optional<std::uint32_t>> before;  // the same, before the first
     for (std::size_t at = 0; at < ours.size(); ++at) {
       const std::size_t other = to_theirs[at];
+      const bool is_before = !result_.first_parameter &&
+                             (!result_.first || ours[at].step < result_.first->border.step);
+      std::optional<std::uint32_t>& settled = before[ours[at].path];
       if (other == kNone || !ours[at].out || !theirs[other].out) {
         ++result_.parameters_unread;
         continue;
@@ -199,6 +219,7 @@ class BlockComparer {
       ++result_.parameters;
       if (ours[at].out == theirs[other].out) {
         read_equal[ours[at].path] = ours[at].step;
+        if (is_before) settled = ours[at].step;
         continue;
       }
       if (result_.parameters_differing++ != 0) continue;
@@ -212,6 +233,9 @@ class BlockComparer {
       if (known != read_equal.end()) first.read_equal = known->second;
     }
     result_.parameters_unread += static_cast<std::uint64_t>(std::ranges::count(to_ours, kNone));
+    // Nothing, which is less than every step, where one of them was never read before.
+    const auto least = std::ranges::min_element(before, {}, [](const auto& of) { return of.second; });
+    if (least != before.end()) result_.settled = least->second;
   }
 
   void add_summary(const core::DumpSource& dump) {
@@ -430,6 +454,26 @@ void lead_with_block(Report& report) {
   report.first_divergence = std::move(lead);
   report.kind = report.first_divergence->kind;
   ++report.divergences_total;
+}
+
+core::OpRange steps_to_open(const Report& report) {
+  const BlockComparison blocks = report.blocks.value_or(BlockComparison{});
+  const core::OpRecord& record = shown_record(*report.first_divergence);
+  const std::uint64_t every = std::max<std::uint64_t>(1, blocks.every);
+  core::OpRange steps{record.step - std::min<std::uint64_t>(record.step, every), record.step};
+  if (!core::is_of_blocks(record)) return steps;
+  const std::uint64_t unsettled = blocks.settled ? *blocks.settled + std::uint64_t{1} : 0;
+  if (blocks.parameters != 0) steps.first = std::min(steps.first, unsettled);
+  if (record.op->name == core::kBlockRecord && blocks.first) {
+    const auto& agreed = blocks.first->agreed;
+    steps.first = std::min<std::uint64_t>(steps.first, agreed ? agreed->step : 0);
+  }
+  return steps;
+}
+
+bool is_opened(const Report& report, const core::OpRecord& record) {
+  const core::OpRecord& lead = shown_record(*report.first_divergence);
+  return record.step >= steps_to_open(report).first && moment_of(record) <= moment_of(lead);
 }
 
 }  // namespace repro_check::comparators

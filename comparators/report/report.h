@@ -942,10 +942,14 @@ struct BlockComparison {
   std::uint64_t compared = 0;              ///< calls in both runs of which what came out was read
   std::uint64_t differing = 0;             ///< of those
   std::uint64_t missing = 0;               ///< calls in one of the runs
+  /// Of differing and missing: on threads beside the main one, whose race may decide which call of
+  /// them is which. They are not judged.
+  std::uint64_t of_threads = 0;
   std::uint64_t unread = 0;                ///< calls in both of which nothing could be opened
   std::string first_unread;                ///< path
   std::uint64_t every = 1;                 ///< borders of each so many-th step were recorded
   std::uint64_t losses = 0;                ///< of the baseline: their records are compared
+  std::uint64_t updates = 0;               ///< of the baseline: steps of optimizers
   std::uint64_t parameters = 0;            ///< compared, behind a step each
   std::uint64_t parameters_differing = 0;  ///< of those
   std::uint64_t parameters_unread = 0;     ///< that moved meanwhile, or were read in one run alone
@@ -953,9 +957,12 @@ struct BlockComparison {
   std::vector<std::string> not_seen;       ///< modules that were to be blocks, and were not called
   std::optional<BlockDivergence> first;
   std::optional<ParameterDivergence> first_parameter;
+  /// The last step behind which each parameter had been read, and was equal, before the first of
+  /// those.
+  std::optional<std::uint32_t> settled;
 
   [[nodiscard]] bool parts() const noexcept {
-    return differing + missing + parameters_differing != 0;
+    return differing + missing + parameters_differing != of_threads;
   }
 };
 

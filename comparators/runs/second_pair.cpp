@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "comparators/blocks/blocks.h"
 #include "comparators/cause/cause.h"
 #include "comparators/judge/expectations.h"
 #include "comparators/measure/policy.h"
@@ -89,6 +90,9 @@ bool is_same_call_from_resume(const Report& left, const Report& right) {
 
 bool shows_the_same(const Report& left, const Report& right) {
   if (left.status != right.status) return false;
+  if (left.blocks && left.first_divergence) {
+    return right.first_divergence && is_opened(left, shown_record(*right.first_divergence));
+  }
   if (!left.first_divergence || !right.first_divergence) {
     return left.first_divergence.has_value() == right.first_divergence.has_value();
   }
@@ -113,6 +117,16 @@ bool can_start_with_digests(const configs::CompareSpec& spec) noexcept {
   if (!std::ranges::all_of(spec.rules, decides, &configs::Rule::policy)) return false;
   const bool judged = spec.rules.empty() || spec.unmatched == configs::Unmatched::kPolicy;
   return !judged || decides(spec.policy);
+}
+
+bool can_start_with_blocks(const configs::CompareSpec& spec) noexcept {
+  const configs::CompareSpec plain;
+  const bool asks_of_operators =
+      spec.numbers || spec.resume || !spec.rules.empty() || spec.strides != plain.strides ||
+      spec.alias != plain.alias || spec.device || spec.align != plain.align ||
+      spec.order != plain.order || spec.map != plain.map || spec.max_growth;
+  return !asks_of_operators && spec.policy.kind == configs::PolicyKind::kBitwise &&
+         can_start_with_digests(spec);
 }
 
 MissingValues missing_values(std::span<const Report> reports, std::uint64_t window) {
@@ -165,6 +179,10 @@ Report settle(Report digests, Report values) {
     report = values;
     // What could not be judged does not take back what the first pair showed.
     carry_over(digests, report);
+  } else if (digests.blocks && digests.status == Status::kReproducible &&
+             values.status == Status::kReproducible) {
+    // Operators were recorded of some steps for the sake of another run.
+    report = digests;
   } else if (shows_the_same(digests, values)) {
     report = values;
     // What the whole step was told otherwise is why one of its operators differs.

@@ -14,6 +14,9 @@ namespace repro_check::comparators {
 /// gains nothing.
 bool can_start_with_digests(const configs::CompareSpec& spec) noexcept;
 
+/// Whether borders of blocks can, of which nothing but their digests can be judged.
+bool can_start_with_blocks(const configs::CompareSpec& spec) noexcept;
+
 struct MissingValues {
   core::OpRanges operators;  ///< empty: none
   core::OpRanges steps;      ///< of optimizers, whose operators were not recorded: where they begin
@@ -27,7 +30,7 @@ struct MissingValues {
 MissingValues missing_values(std::span<const Report> reports, std::uint64_t window);
 
 /// The verdict of two runs that were recorded twice.
-/// @param digests  of the first recordings, with digests alone
+/// @param digests  of the first recordings, with digests alone, of operators or of blocks
 /// @param values   of the second ones
 /// @return the second report; when it does not show the first one's divergence (the same operator
 ///         at the same op index), DivergenceKind::kUnrepeated, over what the pair found that did

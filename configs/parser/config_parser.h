@@ -40,6 +40,9 @@ Config parse_config(const std::string& text,
                     const std::vector<ConfigOverride>& overrides,
                     ProgramSeed program_seed = ProgramSeed::kNone);
 
+/// Whether a run is no program, or asks for what a recording of blocks does not have.
+bool needs_operators(const RunSpec& run);
+
 /// Where to read what a configuration may hold.
 inline constexpr const char* kConfigHint =
     "docs/CONFIGURATION.md lists every key; `repro-check init MODEL.pt` writes a configuration to "

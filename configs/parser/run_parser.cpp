@@ -263,18 +263,10 @@ Given read_run_entry(const Node& node, RunSpec& run) {
 namespace {
 
 /// At depth blocks no operator is seen, so that what picks or changes operators has nothing to do.
-void check_blocks(const RunSpec& run, const std::string& pointer, Problems& problems) {
-  const auto refuse = [&](const char* key, const std::string& why) {
-    problems.add(pointer.empty() ? key : pointer, why);
-  };
+/// @param refuse  is told a key, and why it cannot be
+template <typename Refuse>
+void check_without_operators(const RunSpec& run, const Refuse& refuse) {
   const DumpSpec& dump = run.dump;
-  if (dump.depth != DumpDepth::kBlocks) {
-    for (const auto& [key, given] :
-         {std::pair("blocks", !dump.blocks.empty()), std::pair("every", dump.every > 0)}) {
-      if (given) refuse("/dump", fmt::format("\"{}\" is of depth blocks alone", key));
-    }
-    return;
-  }
   if (!run.program) {
     return refuse("/dump/depth",
                   "blocks are those of a program; of a model operators are recorded: top, leaf or "
@@ -300,6 +292,18 @@ void check_blocks(const RunSpec& run, const std::string& pointer, Problems& prob
   for (const auto& [key, is_given] : {std::pair("/disable_dropout", run.disable_dropout),
                                       std::pair("/rng", run.rng == core::RngMode::kHost)}) {
     if (is_given) refuse(key, "needs a recording of operators, and depth blocks records none");
+  }
+}
+
+void check_blocks(const RunSpec& run, const std::string& pointer, Problems& problems) {
+  const auto refuse = [&](const char* key, const std::string& why) {
+    problems.add(pointer.empty() ? key : pointer, why);
+  };
+  const DumpSpec& dump = run.dump;
+  if (dump.depth == DumpDepth::kBlocks) return check_without_operators(run, refuse);
+  for (const auto& [key, given] :
+       {std::pair("blocks", !dump.blocks.empty()), std::pair("every", dump.every > 0)}) {
+    if (given) refuse("/dump", fmt::format("\"{}\" is of depth blocks alone", key));
   }
 }
 
@@ -336,6 +340,7 @@ void read_dump(const Node& node, DumpSpec& dump, RecordingPlan& plan) {
   if (const auto level = object.find("level")) {
     plan.level = *level->json == "auto" ? LevelChoice::kAuto : LevelChoice::kFixed;
   }
+  plan.names_depth = object.find("depth").has_value();
   object("window", plan.window);
   visit_dump(object, dump);
 }
@@ -454,6 +459,12 @@ RecordRequest record_request_from_json_text(const std::string& text, const std::
   problems.refuse_any(
       origin, "the request is written by repro-check for its recorder; are both of one version?");
   return request;
+}
+
+bool needs_operators(const RunSpec& run) {
+  bool is_refused = false;
+  detail::check_without_operators(run, [&](const char*, const std::string&) { is_refused = true; });
+  return is_refused;
 }
 
 }  // namespace repro_check::configs

@@ -146,6 +146,7 @@ enum class LevelChoice {
 /// The part of the section `dump` that is about several runs, and that no recorder is told.
 struct RecordingPlan {
   LevelChoice level = LevelChoice::kDefault;
+  bool names_depth = false;  ///< DumpSpec::depth was given
   std::uint64_t window = 8;  ///< operators before and after the first divergence, under auto
 };
 

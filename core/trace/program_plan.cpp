@@ -22,7 +22,7 @@ void fields(const auto& f, Of<ProgramPlan> auto& it) {
 void fields(const auto& f, Of<ProcessState> auto& it) {
   f FIELD(process) FIELD(parent) FIELD(failure) FIELD(notes) FIELD(ended) FIELD(operators);
   f FIELD(worker) FIELD(rank) FIELD(ranks) FIELD(joins) FIELD(attempt) FIELD(began);
-  f FIELD(started) FIELD(how) FIELD(pool) FIELD(command);
+  f FIELD(started) FIELD(how) FIELD(pool) FIELD(unread) FIELD(command);
 }
 
 namespace {

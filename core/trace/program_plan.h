@@ -49,6 +49,7 @@ struct ProcessState {
   std::vector<std::string> notes;  ///< what was not seen
   bool ended = false;              ///< it came to its end, and its journal is whole
   std::uint64_t operators = 0;     ///< where it has ended
+  bool unread = false;             ///< at depth blocks: it ran operators, and called no block
   bool worker = false;             ///< of a data loader
   std::optional<std::uint32_t> rank;  ///< where it is one of several
   std::uint32_t ranks = 0;            ///< how many these are

@@ -46,6 +46,7 @@
 #include "dumpers/capture/torch/torch_compat.h"
 #include "dumpers/journal/journal_writer.h"
 #include "dumpers/probe/block_calls.h"
+#include "dumpers/probe/first_operator.h"
 #include "dumpers/probe/program_sites.h"
 #include "dumpers/probe/python_frames.h"
 #include "dumpers/probe/worker_batches.h"
@@ -75,7 +76,10 @@ class Recording {
     if (plan.seed) capture::seed_generators(*plan.seed, generators);
     describe(plan, std::move(generators));
     sites_.record_only(plan);
-    if (plan.depth == core::DumpDepth::kBlocks) blocks_.emplace(plan, sites_);
+    if (plan.depth == core::DumpDepth::kBlocks) {
+      blocks_.emplace(plan, sites_);
+      watch_first_operator();
+    }
     sites_.begin_work();
     capture_.emplace(options_of(plan), sink_.emplace(directory), &sites_);
     sink_->begin(manifest_);
@@ -172,6 +176,8 @@ class Recording {
     const std::lock_guard lock(noting_);
     sink_->finish(manifest_);
   }
+
+  [[nodiscard]] bool ran_unread() const { return blocks_ && operators() == 0 && ran_operator(); }
 
   [[nodiscard]] std::uint64_t operators() const {
     const capture::CaptureCounts counts = ended_ ? counts_ : capture_->counts();
@@ -598,6 +604,7 @@ class ProgramProcess {
   /// Whole or not at all: written beside, then renamed.
   void write() {
     state_.operators = records() ? repro_check_operators() : 0;
+    state_.unread = records() && repro_check_ran_unread() != 0;
     std::filesystem::path file = directory_;
     file += ".json";
     std::filesystem::path beside = file;
@@ -681,6 +688,8 @@ void repro_check_watch_generator(const char* name,
 std::uint64_t repro_check_operators() {
   return recording() == nullptr ? 0 : recording()->operators();
 }
+
+int repro_check_ran_unread() { return recording() != nullptr && recording()->ran_unread() ? 1 : 0; }
 
 void repro_check_define_module(std::uint32_t number, const char* path, const char* type) {
   when_active([&](capture::Capture&) { recording()->sites().define_module(number, path, type); });

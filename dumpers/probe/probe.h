@@ -59,6 +59,8 @@ void repro_check_watch_generator(const char* name,
 
 /// Records and rows so far; any thread.
 std::uint64_t repro_check_operators();
+/// @return not 0: at depth blocks, that this process ran operators and recorded nothing
+int repro_check_ran_unread();
 
 /// The module `number`, from 1, as named_modules() has it.
 void repro_check_define_module(std::uint32_t number, const char* path, const char* type);

@@ -322,6 +322,9 @@ comparators::BlockComparison random_blocks(Dice& dice) {
   out.first_unread = dice.name();
   out.every = 1 + dice.below(9);
   out.losses = dice.below(9);
+  out.updates = dice.below(9);
+  out.of_threads = dice.below(3);
+  if (dice.chance(2)) out.settled = static_cast<std::uint32_t>(dice.below(9));
   out.parameters = dice.any();
   out.unopened = {dice.name()};
   out.not_seen = {dice.name()};

@@ -443,8 +443,9 @@ DESCRIBE(comparators::ParameterDivergence,
 DESCRIBE(comparators::BlockComparison,
          MEMBER(blocks) MEMBER(steps) MEMBER(every) MEMBER(compared) MEMBER(differing)
              MEMBER(missing) MEMBER(unread) TEXT(first_unread) MEMBER(parameters) MEMBER(losses)
-                 MEMBER(parameters_differing) MEMBER(parameters_unread) MEMBER(unopened)
-                     MEMBER(not_seen) MEMBER(first) MEMBER(first_parameter))
+                 SOMETIMES(updates)                 MEMBER(parameters_differing) MEMBER(parameters_unread) MEMBER(unopened)
+                     MEMBER(not_seen) MEMBER(first) MEMBER(first_parameter) SOMETIMES(settled)
+                         SOMETIMES(of_threads))
 
 DESCRIBE(comparators::RandomDraws,
          MEMBER(operators) MEMBER(devices) MEMBER(seeds) MEMBER(parting) SOMETIMES(of_host))
@@ -794,7 +795,7 @@ void describe_all_generators(JsonReader f, Report& report) {
 void describe_pass(auto f, Of<decltype(f), Report>& it) {
   f MEMBER(status) MEMBER(kind);
   f.derived("headline", [&] { return json_text(verdict_line(it).raw()); });
-  f MEMBER(coverage) MEMBER(first_divergence);
+  f MEMBER(coverage) MEMBER(first_divergence) SOMETIMES(blocks);
   f.at("runs").items(it.runs, [](auto item, auto& run) {
     auto& manifest = run.manifest;
     item("name", run.name)("dump", OrNull{run.location});

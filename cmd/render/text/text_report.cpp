@@ -916,7 +916,7 @@ void add_passes(Page& page, const Report& report) {
   if (report.kind == DivergenceKind::kUnrepeated) {
     add("1st pair", first);
     add("2nd pair", second);
-  } else if (first.status != second.status) {
+  } else if (first.status != second.status || first.blocks) {
     add("1st pair", first);
   } else if (first.status == Status::kDiverged) {
     page.prose("1st pair", "diverged at the same operator; in " + dumps_text(first));

@@ -166,7 +166,8 @@ class Recording:
                  "ended": self.ended, "notes": notes, "joins": self.ranks.joins, "worker": self.worker,
                  "attempt": self.ranks.attempt, "began": self.began,
                  "rank": rank, "ranks": ranks or 0,
-                 "operators": 0 if self.failure else self.probe.repro_check_operators()}
+                 "operators": 0 if self.failure else self.probe.repro_check_operators(),
+                 "unread": not self.failure and bool(self.probe.repro_check_ran_unread())}
         path = self.directory + ".json"
         with open(path + ".new", "w", encoding="utf-8") as file:
             json.dump(state, file)

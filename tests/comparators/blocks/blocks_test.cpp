@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <tuple>
 
 #include "comparators/compare.h"
 #include "tests/comparators/corpus.h"
@@ -117,6 +118,27 @@ TEST_CASE("a call of one run alone is where they part, wherever it stands") {
   CHECK(against(program("candidate", 2)).status == Status::kDiverged);
 }
 
+TEST_CASE("calls of threads beside the main one are no divergence, and no pass") {
+  ordered_json baseline = program("baseline");
+  for (const std::size_t at : {2U, 3U}) baseline["blocks"][at]["path"] = "Net@main:0.a";
+  baseline["blocks"][3]["call"] = 1;
+  ordered_json candidate = baseline;
+  for (const char* side : {"in", "out"}) {
+    std::swap(candidate["blocks"][2][side], candidate["blocks"][3][side]);
+  }
+  const Report race = compare_json(baseline, candidate);
+  CHECK(race.status == Status::kNotComparable);
+  CHECK(race.blocks->of_threads == 2);
+  CHECK(cmd::fix_of(race.reasons.front()) == "record both runs with --depth top");
+  candidate["blocks"].erase(3);
+  CHECK(compare_json(baseline, candidate).status == Status::kNotComparable);
+
+  candidate["blocks"][3]["out"] = "other";  // of the main thread
+  const Report both = compare_json(baseline, candidate);
+  CHECK(both.status == Status::kDiverged);
+  CHECK(lead(both).baseline.step == 2);
+}
+
 TEST_CASE("parameters say from which step on they differ, unless a border came before") {
   ordered_json candidate = program("candidate");
   candidate["parameters"][1]["value"] = "other";
@@ -180,6 +202,46 @@ TEST_CASE("recordings that cannot be held against each other say what to record"
   tolerant.spec.policy.kind = configs::PolicyKind::kTolerance;
   CHECK(compare_json(program("baseline"), program("candidate"), tolerant).status ==
         Status::kNotComparable);
+}
+
+TEST_CASE("operators are asked for since all parameters were read and were equal") {
+  ordered_json candidate = program("candidate", 9);
+  const auto opened = [&] {
+    return steps_to_open(compare_json(program("baseline", 9), candidate));
+  };
+  candidate["blocks"][15]["out"] = "other";  // b at step 7
+  CHECK(opened() == core::OpRange{6, 7});
+  candidate["parameters"][6]["value"] = nullptr;
+  CHECK(opened() == core::OpRange{6, 7});
+  for (std::size_t step = 3; step < 9; ++step) candidate["parameters"][step]["value"] = nullptr;
+  CHECK(opened() == core::OpRange{3, 7});
+  for (std::size_t step = 0; step < 9; ++step) candidate["parameters"][step]["value"] = nullptr;
+  candidate["parameters"][8]["value"] = "w8";
+  CHECK(opened() == core::OpRange{0, 7});
+
+  candidate = program("candidate", 9);
+  candidate["parameters"][4]["value"] = "other";
+  CHECK(opened() == core::OpRange{3, 4});
+  candidate = program("candidate", 9);
+  candidate["blocks"][0]["out"] = "other";
+  CHECK(opened() == core::OpRange{0, 0});
+}
+
+TEST_CASE("an operator behind what the blocks lead with is another divergence") {
+  ordered_json candidate = program("candidate");
+  candidate["blocks"][5]["out"] = "other";  // b at step 2
+  const Report report = against(candidate);
+  core::OpRecord record;
+  for (const auto& [step, phase, is_one] :
+       {std::tuple(1U, core::Phase::kOptimizer, true),
+        std::tuple(2U, core::Phase::kForward, true),
+        std::tuple(2U, core::Phase::kBackward, false),
+        std::tuple(3U, core::Phase::kForward, false),
+        std::tuple(0U, core::Phase::kForward, false)}) {
+    record.step = step;
+    record.phase = phase;
+    CHECK(is_opened(report, record) == is_one);
+  }
 }
 
 TEST_CASE("two recordings without blocks and records compare nothing") {

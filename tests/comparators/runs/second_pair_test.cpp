@@ -51,6 +51,23 @@ TEST_CASE("a policy that values decide gains nothing from digests") {
   CHECK_FALSE(can_start_with_digests(spec));
 }
 
+TEST_CASE("what is asked of operators gains nothing from blocks") {
+  const configs::CompareSpec plain;
+  CHECK(can_start_with_blocks(plain));
+  configs::CompareSpec spec = plain;
+  spec.numbers.emplace();
+  CHECK_FALSE(can_start_with_blocks(spec));
+  spec = plain;
+  spec.rules.emplace_back();
+  CHECK_FALSE(can_start_with_blocks(spec));
+  spec = plain;
+  spec.strides = configs::AttributeRule::kStrict;
+  CHECK_FALSE(can_start_with_blocks(spec));
+  spec = plain;
+  spec.policy.kind = configs::PolicyKind::kIgnore;
+  CHECK_FALSE(can_start_with_blocks(spec));
+}
+
 TEST_CASE("the window is around the first divergence, and holds the producers of its inputs") {
   const Report third = compared(5, 7.5);
   REQUIRE(third.first_divergence);
@@ -205,6 +222,36 @@ TEST_CASE("an operator of the step that one run alone has is the same divergence
   const Report report = settle(digests, closer);
   CHECK(report.kind != DivergenceKind::kUnrepeated);
   CHECK(report.first_divergence->cause.evidence == Phrases{told});
+}
+
+/// As training(), of its blocks: one whose output is that.
+Report of_block(const std::string& output) {
+  const auto side = [](const std::string& run, const std::string& out) {
+    return ordered_json{{"run", run},
+                        {"manifest", {{"depth", "blocks"}, {"level", "digest"}, {"method", "program"}}},
+                        {"tensors", ordered_json::object()},
+                        {"ops", ordered_json::array()},
+                        {"blocks", {{{"step", 1}, {"path", "a"}, {"in", "x"}, {"out", out}}}}};
+  };
+  return compare_json(side("baseline", "y"), side("candidate", output));
+}
+
+TEST_CASE("operators of the step of a block are the same divergence, those behind it are another") {
+  const auto of_step = [](std::uint32_t step) {
+    Report report = compared(5.5, 7, "tensor");
+    report.first_divergence->baseline.step = step;
+    return report;
+  };
+  const Report same = settle(of_block("other"), of_step(1));
+  CHECK(same.kind == DivergenceKind::kOrigin);
+  CHECK(same.first_divergence->baseline_index == 1);
+  REQUIRE(same.passes.size() == 2);
+  CHECK(same.passes[0].blocks);
+
+  CHECK(settle(of_block("other"), of_step(2)).kind == DivergenceKind::kUnrepeated);
+  CHECK(settle(of_block("other"), agreeing()).kind == DivergenceKind::kUnrepeated);
+  CHECK(settle(of_block("y"), agreeing()).blocks);  // of all steps
+  CHECK(settle(of_block("y"), of_step(1)).kind == DivergenceKind::kUnrepeated);
 }
 
 TEST_CASE("of what comes behind the operators no operator is made up") {

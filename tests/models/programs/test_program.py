@@ -39,7 +39,7 @@ class Run(Program):
         self.assertEqual(self.tool("init", "--program", "-o", "config.json", "--", *EPOCH).code, 0)
         shown = self.tool("run", "-c", "config.json")
         self.assertEqual(shown.code, 0, shown.stdout + shown.stderr)
-        self.assertIn("REPRODUCIBLE: ", shown.stdout)
+        self.assertIn("REPRODUCIBLE at the borders of ", shown.stdout)
         self.assertNotIn("returned", shown.stdout)
         three = self.tool("run", "-c", "config.json", "-n", "3", "--format", "json")
         self.assertEqual(three.code, 0, three.stdout[-2000:] + three.stderr)
@@ -124,7 +124,7 @@ class Run(Program):
         self.write_config({"program": {"command": [sys.executable, str(program)]}})
         shown = self.tool("run", "-c", "config.json", "-n", "4")
         self.assertEqual(shown.code, 0, shown.stdout[-3000:] + shown.stderr)
-        self.assertIn("REPRODUCIBLE: ", shown.stdout)
+        self.assertIn("REPRODUCIBLE", shown.stdout)
 
     def test_a_model_that_threads_share_is_named_by_the_first_of_them_in_order(self):
         command = [sys.executable, str(self.write("""
@@ -173,12 +173,12 @@ class Run(Program):
         self.assertEqual(found.code, 1, found.stderr)
         self.assertRegex(found.stdout, r"(?s)^DIVERGED at step 0: .* aten::mul \(program.py:7\): .*origin")
 
-    def compare(self, text, *more):
+    def compare(self, text, *more, **fields):
         """The first divergence of a program, and what is said of it. Its first argument tells the two runs apart."""
         command = [sys.executable, str(self.write(text))]
         runs = [{"name": name, "program": {"command": [*command, str(number), *more]}}
                 for number, name in enumerate(("baseline", "candidate"))]
-        self.write_config({"program": {"command": command}, "runs": runs})
+        self.write_config({"program": {"command": command}, "runs": runs, **fields})
         report = self.tool("run", "-c", "config.json", "--format", "json")
         self.assertEqual(report.code, 1, report.stdout[-2000:] + report.stderr)
         return json.loads(report.stdout)["first_divergence"]
@@ -195,7 +195,7 @@ class Run(Program):
             model(torch.ones(3, 4)).sum().backward()
             torch.nn.utils.clip_grad_norm_(parameters, 0.1)
             optimizer.step()
-        """)
+        """, dump={"depth": "top"})  # what comes of it is the same
         self.assertEqual((first["relation"], first["cause"]["name"]), ("origin", "argument differs"))
         self.assertEqual((first["key"]["operator"], first["source"]["line"]), ("aten::_foreach_norm.Scalar", 9))
         self.assertIn("it was given the same tensors in another order: argument `self.", first["cause"]["evidence"])
@@ -268,7 +268,7 @@ class Run(Program):
                 for x, in loader:
                     model(x).sum().backward()
         """))]
-        self.write_config({"program": {"command": command},
+        self.write_config({"program": {"command": command}, "dump": {"depth": "top"},
                            "runs": [{"name": str(workers), "program": {"command": [*command, str(workers)]}}
                                     for workers in (0, 2)]})
         shown = self.tool("run", "-c", "config.json")
@@ -864,8 +864,15 @@ class Failures(Program):
             for _ in range(5): x = torch.sin(x)
             {ends}
             """)
-        self.write_config({"program": {"command": [sys.executable, str(file)]}, **more})
+        self.write_config({"program": {"command": [sys.executable, str(file)]}, "dump": {"depth": "top"}, **more})
         return self.tool("run", "-c", "config.json")
+
+    def test_of_blocks_nobody_knows_the_operator(self):
+        failed = self.program_that("os.kill(os.getpid(), signal.SIGSEGV)", dump={})
+        self.assertEqual(failed.code, 5)
+        self.assertIn("killed by SIGSEGV", failed.stdout.splitlines()[0])
+        self.assertNotIn("before the first operator", failed.stdout)
+        self.assertIn("--set /dump/depth=top", failed.stdout)
 
     def test_its_exit_code(self):
         failed = self.program_that("sys.exit('not today')")

@@ -23,7 +23,7 @@ CLEAN = {k: v for k, v in os.environ.items() if k not in ("CI", "PYTHONHASHSEED"
 TOLD = "DIVERGED at step 0: random numbers were not seeded "
 FIX = "torch.manual_seed(0) before this line (random.seed, numpy.random.seed likewise), or, to find what differs after it: --seed 0"
 DIGESTS = ["--set", "/dump/level=digest"]  # in one pair of runs
-WITH_SEED = "REPRODUCIBLE with seed 0 set by repro-check: "
+WITH_SEED = "REPRODUCIBLE with seed 0 set by repro-check"
 
 
 class Seeds(ToolTest):
@@ -56,7 +56,7 @@ class Seeds(ToolTest):
         self.assert_told(shown)
         self.assertNotIn("seeded with 0", said)
         self.assertIn("next: repro-check run --set /seed=0 -- ", shown)
-        self.assertTrue(self.says(0, "run", "--", *self.write(SEEDED))[0].startswith("REPRODUCIBLE: "))
+        self.assertTrue(self.says(0, "run", "--", *self.write(SEEDED))[0].startswith("REPRODUCIBLE "))
         self.assertTrue(self.says(0, "run", "--seed", "0", "--", *self.write(UNSEEDED))[0].startswith(WITH_SEED))
         self.assert_told(self.says(1, "run", *self.config(UNSEEDED))[0])
         agreed = self.says(0, "run", *self.config(UNSEEDED, seed=0))[0]
