@@ -26,6 +26,16 @@ def on_compiler(module):
           lambda _token, callbacks, *_args, **_kwargs: Instead((around(callbacks),)))
 
 
+def on_inductor(module):
+    """Nor is what it starts to compile, to measure, or to ask which instructions there are."""
+
+    def forget_plan(_token, environment):
+        environment.pop(hooks.PLAN_VARIABLE, None)
+
+    if hasattr(module, "python_subprocess_env"):  # not in each release
+        watch(module, "python_subprocess_env", None, guarded(forget_plan))
+
+
 def _skip_hooks():
     """Has no hook compiled where compiled code calls one, nor what it calls."""
     import torch
