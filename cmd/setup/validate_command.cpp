@@ -86,7 +86,8 @@ class ValidateCommand final : public Command {
       text += fmt::format("  dumps: {}, level {}, depth {}\n",
                           escape_name(first.dump.directory.string()),
                           starts_with_digests(config) ? "auto" : core::name_of(first.dump.level),
-                          core::name_of(first.dump.depth));
+                          starts_with_blocks(config) ? "blocks, then top"
+                                                     : core::name_of(first.dump.depth));
       text += fmt::format("  report: {}", fmt::join(config.report.formats, ", "));
       for (const auto& [format, file] : config.report.files) {
         text += fmt::format(", {} in {}", format, escape_name(from_here(file).string()));

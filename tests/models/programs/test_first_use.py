@@ -256,7 +256,7 @@ class Asked(ToolTest):
         starts, python = self.folder / "starts", self.folder / "python3"
         python.write_text(f'#!/bin/sh\necho >> "{starts}"\nexec "{sys.executable}" "$@"\n')
         python.chmod(0o755)
-        self.run_config(0, program={"command": [str(python), "-c", RECORDS]})
+        self.run_config(0, program={"command": [str(python), "-c", RECORDS]}, dump={"depth": "top"})
         self.assertEqual(len(starts.read_text()), 1 + 2)
 
 
