@@ -2,11 +2,9 @@
 #include "comparators/align/steps.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <iterator>
 #include <limits>
 #include <optional>
-#include <set>
 #include <span>
 
 namespace repro_check::comparators {
@@ -214,10 +212,8 @@ StepNumbers align_steps(const StepSums& baseline,
                         const StepSums& candidate,
                         const std::function<std::pair<StepRecords, StepRecords>()>& records) {
   StepNumbers numbers;
-  std::set<std::uint32_t> ranks;
-  for (const auto& [step, sum] : baseline.all()) ranks.insert(step.first);
   std::optional<std::pair<StepRecords, StepRecords>> read;
-  for (const std::uint32_t rank : ranks) {
+  for (const std::uint32_t rank : baseline.ranks()) {
     const std::vector<Step> here = steps_of(baseline, rank);
     const std::vector<Step> there = steps_of(candidate, rank);
     if (are_aligned(here, there)) continue;

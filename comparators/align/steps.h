@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -27,7 +29,10 @@ class StepSums {
   /// @param record  a hash of all that the key of the record has but its step
   /// @param learns  it is of a backward pass
   void add(RankStep step, std::uint64_t record, bool learns) {
-    if (last_ == nullptr || last_->first != step) last_ = &*sums_.try_emplace(step).first;
+    if (last_ == nullptr || last_->first != step) {
+      if (!takes(step.first)) return;
+      last_ = &*sums_.try_emplace(step).first;
+    }
     StepSum& sum = last_->second;
     ++sum.records;
     sum.sum += record;
@@ -35,8 +40,19 @@ class StepSums {
   }
 
   [[nodiscard]] const std::map<RankStep, StepSum>& all() const noexcept { return sums_; }
+  [[nodiscard]] const std::set<std::uint32_t>& ranks() const noexcept { return ranks_; }
 
  private:
+  /// A dump may say that every record has a rank of its own: steps of further ones keep their
+  /// numbers.
+  static constexpr std::size_t kMostRanks = 1024;
+
+  bool takes(std::uint32_t rank) {
+    if (ranks_.size() < kMostRanks) ranks_.insert(rank);
+    return ranks_.contains(rank);
+  }
+
+  std::set<std::uint32_t> ranks_;
   std::map<RankStep, StepSum> sums_;
   /// Records of one step mostly follow one another.
   std::pair<const RankStep, StepSum>* last_ = nullptr;

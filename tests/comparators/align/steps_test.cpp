@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "comparators/align/steps.h"
 #include "tests/comparators/said.h"
 #include "tests/comparators/trace_builder.h"
 
@@ -46,6 +47,15 @@ class Training {
  private:
   Trace trace_;
 };
+
+TEST_CASE("a rank for each record costs no more than so many ranks") {
+  StepSums sums;
+  for (std::uint32_t rank = 0; rank < 5000; ++rank) sums.add({rank, 0}, rank, false);
+  sums.add({7, 1}, 1, false);
+  CHECK(sums.all().size() == 1025);
+  CHECK(sums.ranks().size() == 1024);
+  CHECK(sums.all().at({7, 0}).records == 1);
+}
 
 TEST_CASE("a step of the optimizer more is named, and what comes after it is paired") {
   Training baseline("baseline");
