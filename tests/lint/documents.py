@@ -14,7 +14,7 @@ LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)[^)]*\)")
 MENTION = re.compile(r"(?<![\w/.*{}<>-])[\w/-]+\.md\b")
 EXAMPLE = "summary.md"  # of what a report is written to
 CODE = (".cpp", ".h", ".c", ".py", ".cmake", ".sh")
-COMMAND = re.compile(r"(?<![\w/.-])repro-check ([a-z]+)((?: --?[a-z-]+)?)")
+COMMAND = re.compile(r"(?<![\w/.-])(?<!set by )repro-check ([a-z]+)((?: --?[a-z-]+)?)")
 
 
 def check_links(root: Path, path: Path, text: str):
