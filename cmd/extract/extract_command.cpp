@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <complex>
 #include <cstdint>
@@ -22,6 +21,7 @@
 
 #include "cmd/options/command.h"
 #include "cmd/options/command_line.h"
+#include "cmd/render/json_form.h"
 #include "cmd/render/text.h"
 #include "cmd/terminal/builtin_texts.h"
 #include "cmd/terminal/output.h"
@@ -58,60 +58,16 @@ struct Reproducer {
 
 enum class Language { kPython, kCpp };
 
-/// The same in both languages of reproducers, in formats of fmt.
-struct Spelling {
-  std::string_view python;
-  std::string_view cpp;
-};
-constexpr Spelling kYes{"True", "true"};
-constexpr Spelling kNo{"False", "false"};
-constexpr Spelling kNotANumber{"float(\"nan\")", "double(NAN)"};
-constexpr Spelling kInfinity{"float(\"{}inf\")", "double({}INFINITY)"};
-constexpr Spelling kDouble{"{}", "double({})"};
-constexpr Spelling kTruth{"{}", "Given({})"};  ///< of one of the first two
-constexpr Spelling kInteger{"{}", "Given(int64_t({}LL))"};
-constexpr Spelling kReal{"{}", "Given({})"};
-constexpr Spelling kComplex{"complex({}, {})", "Given(c10::complex<double>({}, {}))"};
-constexpr Spelling kText{"{}", "Given(std::string({}))"};
-constexpr Spelling kTensor{"tensors[{}]", "Given(tensors.at({}))"};  ///< of the literal of its slot
-constexpr Spelling kUndefined{"None", "Given(at::Tensor())"};
-constexpr Spelling kList{"[{}]", "Given::list({{{}}})"};  ///< of items with commas
-/// A generator too: the default one stands in.
-constexpr Spelling kNone{"None", "Given(c10::IValue())"};
-constexpr Spelling kDtype{"torch.{}", "c10::ScalarType::{}"};
-/// From a file, with its dtype and what follows.
-constexpr Spelling kStorage{"    storage = load({}, {}){}\n", "  storage = load({}, {}){};\n"};
-constexpr Spelling kMove{".to({})", ".to(c10::Device(std::string({})))"};  ///< that follows
-/// Of a storage by slot, with sizes, strides and offset.
-constexpr Spelling kView{"    tensors[{}] = storage.as_strided({}, {}, {})\n",
-                         "  tensors[{}] = storage.as_strided({}, {}, {});\n"};
-constexpr Spelling kSizes{"[{}]", "{{{}}}"};  ///< of numbers with commas
-constexpr Spelling kThreads{"torch.set_num_threads({})\n", "  at::set_num_threads({});\n"};
-/// Deterministic algorithms, whether they only warn.
-constexpr Spelling kStrict{"torch.use_deterministic_algorithms(True, warn_only={})\n",
-                           "  at::globalContext().setDeterministicAlgorithms(true, {});\n"};
-/// Of a kind of device and a dtype.
-constexpr Spelling kAutocast{
-    "torch.autocast({}, dtype={}).__enter__()\n",
-    "  at::autocast::set_autocast_enabled(c10::Device(std::string({0})).type(), true);\n"
-    "  at::autocast::set_autocast_dtype(c10::Device(std::string({0})).type(), {1});\n"};
-constexpr Spelling kDefaultDtype{"torch.set_default_dtype({})\n",
-                                 "  c10::set_default_dtype(c10::scalarTypeToTypeMeta({}));\n"};
-constexpr Spelling kSeed{"    torch.manual_seed({})\n", "  at::manual_seed({}ULL);\n"};
-/// So many numbers that were drawn since the seed.
-constexpr Spelling kSkip{
-    "    torch.empty({}, dtype=torch.uint8).random_()  # drawn before the call\n",
-    "  at::empty({{{}}}, at::kByte).random_();  // drawn before the call\n"};
-/// Output, by slot, file and dtype.
-constexpr Spelling kExpected{"    {}: ({}, {}),\n", "    {{{}, {{{}, {}}}}},\n"};
-constexpr Spelling kUnstored{"    {}: None,\n", ""};  ///< one without a file
-/// Of a device, at an offset.
-constexpr Spelling kUnplaced{"    # the generator of {} stood at offset {}\n",
-                             "  // the generator of {} stood at offset {}\n"};
+/// How each language writes what a reproducer is made of, in formats of fmt.
+const Json& spellings() {
+  static const Json kSpellings = Json::parse(builtin_text("extract/spellings.json"));
+  return kSpellings;
+}
 
 template <typename... Arguments>
-std::string in(Language language, const Spelling& phrase, const Arguments&... arguments) {
-  const std::string_view format = language == Language::kCpp ? phrase.cpp : phrase.python;
+std::string in(Language language, const char* what, const Arguments&... arguments) {
+  const auto& format =
+      spellings().at(what).at(static_cast<std::size_t>(language)).get_ref<const std::string&>();
   return fmt::format(fmt::runtime(format), arguments...);
 }
 
@@ -127,49 +83,33 @@ std::string string_literal(std::string_view text) {
   return literal + "\"";
 }
 
-/// The slots of the results, with commas.
-std::string slot_literals(const Reproducer& reproducer) {
-  return joined(reproducer.result_slots, ", ", string_literal);
-}
-
 std::string dtype_literal(Language language, core::Dtype dtype) {
   const bool is_cpp = language == Language::kCpp;
-  return in(language, kDtype, is_cpp ? core::row_of(dtype).torch : core::dtype_name(dtype));
+  return in(language, "dtype", is_cpp ? core::row_of(dtype).torch : core::dtype_name(dtype));
 }
 
 std::string number_literal(Language language, double value) {
-  if (std::isnan(value)) return in(language, kNotANumber);
-  if (std::isinf(value)) return in(language, kInfinity, value > 0 ? "" : "-");
+  if (std::isnan(value)) return in(language, "not a number");
+  if (std::isinf(value)) return in(language, "infinity", value > 0 ? "" : "-");
   const std::string text = fmt::format("{}", value);
   const bool is_whole = text.find_first_of(".e") == std::string::npos;
-  return in(language, kDouble, text + (is_whole && language == Language::kPython ? ".0" : ""));
+  return in(language, "double", text + (is_whole && language == Language::kPython ? ".0" : ""));
 }
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kCppEnumerators{
-    {{"contiguous_format", "c10::MemoryFormat::Contiguous"},
-     {"preserve_format", "c10::MemoryFormat::Preserve"},
-     {"channels_last", "c10::MemoryFormat::ChannelsLast"},
-     {"channels_last_3d", "c10::MemoryFormat::ChannelsLast3d"},
-     {"strided", "c10::Layout::Strided"},
-     {"sparse_coo", "c10::Layout::Sparse"}}};
-
-std::string cpp_symbol(const std::string& name) {
-  for (const auto& [known, word] : kCppEnumerators) {
-    if (known == name) return fmt::format("Given(static_cast<int64_t>({}))", word);
-  }
+std::string symbol_literal(Language language, const std::string& name) {
   const auto dtype = core::parse_dtype(name);
-  if (dtype && core::dtype_name(*dtype) == name) {
-    return "Given(static_cast<int64_t>(" + dtype_literal(Language::kCpp, *dtype) + "))";
+  const bool is_dtype = dtype && core::dtype_name(*dtype) == name;
+  if (language == Language::kPython) {
+    // Names of layouts and memory formats have a `_`, but for one; those of devices have none.
+    const bool known = is_dtype || name == "strided" || name.find('_') != std::string::npos;
+    return in(language, known ? "symbol" : "device", known ? name : string_literal(name));
   }
-  return "Given(c10::Device(std::string(" + string_literal(name) + ")))";
-}
-
-std::string python_symbol(const std::string& name) {
-  // Names of layouts and memory formats have a `_`, but for one; those of devices have none.
-  const auto dtype = core::parse_dtype(name);
-  const bool known = (dtype && core::dtype_name(*dtype) == name) || name == "strided" ||
-                     name.find('_') != std::string::npos;
-  return known ? "torch." + name : "torch.device(" + string_literal(name) + ")";
+  const Json& enumerators = spellings().at("enumerators");
+  if (enumerators.contains(name)) {
+    return in(language, "symbol", enumerators.at(name).get<std::string>());
+  }
+  return is_dtype ? in(language, "symbol", dtype_literal(language, *dtype))
+                  : in(language, "device", string_literal(name));
 }
 
 /// An argument in the words of a language.
@@ -178,33 +118,33 @@ std::string value_literal(const core::OpRecord& op, const core::Value& value, La
       [&](const auto& data) -> std::string {
         using T = std::decay_t<decltype(data)>;
         if constexpr (std::is_same_v<T, bool>) {
-          return in(language, kTruth, in(language, data ? kYes : kNo));
+          return in(language, "truth", in(language, data ? "yes" : "no"));
         } else if constexpr (std::is_same_v<T, std::int64_t>) {
-          return in(language, kInteger, data);
+          return in(language, "integer", data);
         } else if constexpr (std::is_same_v<T, double>) {
-          return in(language, kReal, number_literal(language, data));
+          return in(language, "real", number_literal(language, data));
         } else if constexpr (std::is_same_v<T, std::complex<double>>) {
           return in(language,
-                    kComplex,
+                    "complex",
                     number_literal(language, data.real()),
                     number_literal(language, data.imag()));
         } else if constexpr (std::is_same_v<T, std::string>) {
-          return in(language, kText, string_literal(data));
+          return in(language, "text", string_literal(data));
         } else if constexpr (std::is_same_v<T, core::Symbol>) {
-          return language == Language::kCpp ? cpp_symbol(data.name) : python_symbol(data.name);
+          return symbol_literal(language, data.name);
         } else if constexpr (std::is_same_v<T, core::TensorSlot>) {
           const core::TensorRecord& tensor = op.tensors.at(data.index);
           const bool undefined = tensor.state == core::ContentState::kUndefined;
-          return undefined ? in(language, kUndefined)
-                           : in(language, kTensor, string_literal(tensor.slot));
+          return undefined ? in(language, "undefined")
+                           : in(language, "tensor", string_literal(tensor.slot));
         } else if constexpr (std::is_same_v<T, core::ValueList>) {
           std::vector<std::string> items;
           for (const core::Value& item : data.items) {
             items.push_back(value_literal(op, item, language));
           }
-          return in(language, kList, fmt::join(items, ", "));
+          return in(language, "list", fmt::join(items, ", "));
         } else {
-          return in(language, kNone);
+          return in(language, "none");
         }
       },
       value.data);
@@ -218,18 +158,18 @@ std::string tensor_statements(const Reproducer& reproducer, Language language) {
     const core::InputStorage& storage = reproducer.storages[i];
     const std::string& device = reproducer.op.tensors.at(storage.tensors.front()).device;
     text += in(language,
-               kStorage,
+               "storage",
                string_literal(reproducer.files[i]),
                dtype_literal(language, storage.dtype),
-               device == "cpu" ? "" : in(language, kMove, string_literal(device)));
+               device == "cpu" ? "" : in(language, "move", string_literal(device)));
     for (const std::uint32_t member : storage.tensors) {
       const core::TensorRecord& tensor = reproducer.op.tensors[member];
       const bool empty = core::element_count(tensor.shape) == 0;
       text += in(language,
-                 kView,
+                 "view",
                  string_literal(tensor.slot),
-                 in(language, kSizes, fmt::join(tensor.shape, ", ")),
-                 in(language, kSizes, fmt::join(tensor.strides, ", ")),
+                 in(language, "sizes", fmt::join(tensor.shape, ", ")),
+                 in(language, "sizes", fmt::join(tensor.strides, ", ")),
                  empty ? 0 : tensor.storage_offset - storage.first);
     }
   }
@@ -242,20 +182,20 @@ std::string setting_statements(const Reproducer& reproducer, Language language) 
     const bool number =
         !setting.used.empty() && setting.used.find_first_not_of("0123456789") == std::string::npos;
     if (setting.name == "threads.intra_op" && number) {
-      text += in(language, kThreads, setting.used);
+      text += in(language, "threads", setting.used);
     }
     if (setting.name == "deterministic_algorithms" && setting.used != "off") {
-      text += in(language, kStrict, in(language, setting.used == "warn" ? kYes : kNo));
+      text += in(language, "strict", in(language, setting.used == "warn" ? "yes" : "no"));
     }
   }
   for (const auto& [name, word] : core::call_modes(reproducer.op.modes)) {
     const auto dtype = core::parse_dtype(word);
     if (!dtype) continue;
     if (name == core::kDefaultDtypeMode) {
-      text += in(language, kDefaultDtype, dtype_literal(language, *dtype));
+      text += in(language, "default dtype", dtype_literal(language, *dtype));
     } else {
       const std::string_view device = name.substr(std::min(name.find('.') + 1, name.size()));
-      text += in(language, kAutocast, string_literal(device), dtype_literal(language, *dtype));
+      text += in(language, "autocast", string_literal(device), dtype_literal(language, *dtype));
     }
   }
   return text;
@@ -265,18 +205,18 @@ std::string setting_statements(const Reproducer& reproducer, Language language) 
 std::string seed_statements(const Reproducer& reproducer, Language language) {
   const auto& use = reproducer.op.generator;
   if (!use) return "";
-  std::string text = in(language, kSeed, use->seed);
+  std::string text = in(language, "seed", use->seed);
   if (!reproducer.drawn) {
-    return text + in(language, kUnplaced, core::printable(use->device), use->position_before);
+    return text + in(language, "unplaced", core::printable(use->device), use->position_before);
   }
-  return *reproducer.drawn > 0 ? text + in(language, kSkip, *reproducer.drawn) : text;
+  return *reproducer.drawn > 0 ? text + in(language, "skip", *reproducer.drawn) : text;
 }
 
 std::string expected_statements(const Reproducer& reproducer, Language language) {
   std::string text;
   for (const ExpectedOutput& output : reproducer.outputs) {
     text += in(language,
-               output.file.empty() ? kUnstored : kExpected,
+               output.file.empty() ? "unstored" : "expected",
                string_literal(output.tensor->slot),
                string_literal(output.file),
                dtype_literal(language, output.tensor->dtype));
@@ -285,45 +225,27 @@ std::string expected_statements(const Reproducer& reproducer, Language language)
 }
 
 /// What the run was recorded with, as comments.
-std::string fact_comments(const Reproducer& reproducer, std::string_view comment) {
+std::string fact_comments(const Reproducer& reproducer, Language language) {
   std::string text;
   for (const core::EnvironmentFact& fact : reproducer.manifest.environment) {
     if (fact.name != "libtorch.version" && fact.name != "cpu.model") continue;
-    text += fmt::format("{} {}: {}\n", comment, fact.name, core::printable(fact.value));
+    text += in(language, "fact", fact.name, core::printable(fact.value));
   }
   return text;
 }
 
-/// What the program includes, in its order.
-constexpr std::string_view kCppHeaders =
-    "ATen/ATen.h ATen/Parallel.h ATen/autocast_mode.h ATen/core/dispatch/Dispatcher.h "
-    "ATen/core/jit_type.h "
-    "c10/core/InferenceMode.h cmath cstdint cstdio cstdlib cstring fstream iterator map string "
-    "vector ";
-
-std::string cpp_header(const Reproducer& reproducer) {
-  std::string text =
-      fmt::format("// {}, by itself.\n", core::printable(reproducer.op.op->full_name()));
-  text += fact_comments(reproducer, "//");
-  text += fmt::format(
-      "// Run it where {0}/ is: PROGRAM [CALLS]. Exit code 0: as recorded; 1: not. "
-      "CMakeLists.txt:\n"
-      "//   cmake_minimum_required(VERSION 3.18)\n"
-      "//   project(reproducer CXX)\n"
-      "//   set(CMAKE_CXX_STANDARD 20)\n"
-      "//   find_package(Torch REQUIRED)  # -DCMAKE_PREFIX_PATH=<LibTorch>\n"
-      "//   add_executable(reproducer {1})\n"
-      "//   target_link_libraries(reproducer ${{TORCH_LIBRARIES}})\n",
-      core::printable(reproducer.data),
-      core::printable(reproducer.script));
+std::string variable_statements(const Reproducer& reproducer, Language language) {
+  constexpr std::string_view kPrefix = "env.";
+  std::string text;
   for (const core::Setting& setting : reproducer.manifest.settings) {
-    if (!setting.name.starts_with("env.") || setting.used == "unset") continue;
-    text += fmt::format("// set in the environment: {}={}\n",
-                        core::printable(setting.name.substr(4)),
-                        core::printable(setting.used));
-  }
-  for (std::string_view rest = kCppHeaders; !rest.empty(); rest.remove_prefix(rest.find(' ') + 1)) {
-    text += fmt::format("#include <{}>\n", rest.substr(0, rest.find(' ')));
+    if (!setting.name.starts_with(kPrefix) || setting.used == "unset") continue;
+    const std::string name = setting.name.substr(kPrefix.size());
+    text += in(language,
+               "variable",
+               string_literal(name),
+               string_literal(setting.used),
+               core::printable(name),
+               core::printable(setting.used));
   }
   return text;
 }
@@ -338,37 +260,15 @@ std::string cpp_arguments(const Reproducer& reproducer) {
   return text;
 }
 
-/// Settings of the run that Python can make, by the recorder's names; {} is on or off.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kPythonSwitches{
-    {{"cudnn.benchmark", "torch.backends.cudnn.benchmark = {}"},
-     {"cudnn.deterministic", "torch.backends.cudnn.deterministic = {}"},
-     {"tf32.cublas", "torch.backends.cuda.matmul.allow_tf32 = {}"},
-     {"tf32.cudnn", "torch.backends.cudnn.allow_tf32 = {}"},
-     {"flush_denormal", "torch.set_flush_denormal({})"},
-     {"deterministic_fill_uninitialized_memory",
-      "torch.utils.deterministic.fill_uninitialized_memory = {}"}}};
-
+/// Settings of the run that Python can make.
 std::string python_switches(const core::RunManifest& manifest) {
+  const Json& switches = spellings().at("switches");
   std::string text;
   for (const core::Setting& setting : manifest.settings) {
-    const auto known = std::ranges::find(kPythonSwitches,
-                                         std::string_view(setting.name),
-                                         &decltype(kPythonSwitches)::value_type::first);
     const bool on = setting.used == "on";
-    if (known == kPythonSwitches.end() || (!on && setting.used != "off")) continue;
-    text += fmt::format(fmt::runtime(known->second), on ? "True" : "False") + "\n";
-  }
-  return text;
-}
-
-std::string python_environment(const core::RunManifest& manifest) {
-  constexpr std::string_view kPrefix = "env.";
-  std::string text;
-  for (const core::Setting& setting : manifest.settings) {
-    if (!setting.name.starts_with(kPrefix) || setting.used == "unset") continue;
-    text += fmt::format("os.environ[{}] = {}\n",
-                        string_literal(setting.name.substr(kPrefix.size())),
-                        string_literal(setting.used));
+    if (!switches.contains(setting.name) || (!on && setting.used != "off")) continue;
+    const auto format = switches.at(setting.name).get<std::string>();
+    text += fmt::format(fmt::runtime(format), on ? "True" : "False");
   }
   return text;
 }
@@ -391,67 +291,46 @@ std::string python_arguments(const Reproducer& reproducer) {
                      named.empty() ? "" : "    ");
 }
 
-/// A C++ program for LibTorch, with the CMake file it needs in its first comment.
-std::string cpp_reproducer(const Reproducer& reproducer) {
-  const core::OperatorInfo& op = *reproducer.op.op;
-  std::string text = cpp_header(reproducer);
-  text += "\nstatic const std::string kData = " + string_literal(reproducer.data + "/") +
-          ";\nstatic const char* const kOperator = " + string_literal(op.name) +
-          ";\nstatic const char* const kOverload = " + string_literal(op.overload) + ";\n";
-  text += builtin_text("extract/helpers.cpp");
-  text +=
-      "\nstatic std::map<std::string, at::Tensor> make_tensors() {\n"
-      "  std::map<std::string, at::Tensor> tensors;\n  at::Tensor storage;\n" +
-      tensor_statements(reproducer, Language::kCpp) +
-      "  return tensors;\n}\n"
-      "\nstatic std::map<std::string, Given> make_arguments(\n"
-      "    const std::map<std::string, at::Tensor>& tensors) {\n"
-      "  static_cast<void>(tensors);\n  std::map<std::string, Given> arguments;\n" +
-      cpp_arguments(reproducer) + "  return arguments;\n}\n\nstatic void settings() {\n" +
-      setting_statements(reproducer, Language::kCpp) + "}\n\nstatic void seed() {\n" +
-      seed_statements(reproducer, Language::kCpp) +
-      "}\n\nstatic const std::vector<std::string> kResultSlots{" + slot_literals(reproducer) +
-      "};\n"
-      "static const std::map<std::string, std::pair<std::string, c10::ScalarType>> "
-      "kExpected{\n" +
-      expected_statements(reproducer, Language::kCpp) + "};\n";
-  return text + std::string(builtin_text("extract/main.cpp"));
+/// A program of cmd/extract with its parts, `@tensors@`, in their places. What they are made of may
+/// come from a file, and is not looked through again.
+std::string filled(std::string_view program, const std::map<std::string_view, std::string>& parts) {
+  std::string out;
+  for (std::size_t at = program.find('@'); at != std::string_view::npos; at = program.find('@')) {
+    const std::size_t end = program.find('@', at + 1);
+    out.append(program.substr(0, at)).append(parts.at(program.substr(at + 1, end - at - 1)));
+    program.remove_prefix(end + 1);
+  }
+  return out.append(program);
 }
 
-/// Needs torch and numpy alone; exits 0 when every call gives the recorded result, else 1.
-std::string python_reproducer(const Reproducer& reproducer) {
+/// A C++ program for LibTorch, with the CMake file it needs in its first comment; or one that needs
+/// torch and numpy alone. It exits 0 when every call gives the recorded result, else 1.
+std::string program_of(const Reproducer& reproducer, Language language) {
   const core::OperatorInfo& op = *reproducer.op.op;
+  const bool is_python = language == Language::kPython;
   const std::size_t colons = op.name.find("::");
-  const std::string library = colons == std::string::npos ? "aten" : op.name.substr(0, colons);
-  const std::string name = colons == std::string::npos ? op.name : op.name.substr(colons + 2);
+  const bool has_library = colons != std::string::npos;
   const std::string place = place_text(reproducer.op.site.get());
-  const std::string seeds = seed_statements(reproducer, Language::kPython);
-  std::string text = fmt::format("#!/usr/bin/env python3\n# {}, by itself{}.\n",
-                                 core::printable(op.full_name()),
-                                 place.empty() ? "" : ": it was called in " + place);
-  text += fact_comments(reproducer, "#");
-  text += fmt::format(
-      "#\n# Needs torch and numpy, and {}/ beside it. Usage: {} [CALLS]\n"
-      "# Exit code 0: every call gave the recorded result; 1: not.\n"
-      "import hashlib\nimport os\nimport pathlib\nimport sys\n\n",
-      core::printable(reproducer.data),
-      core::printable(reproducer.script));
-  text += python_environment(reproducer.manifest) + "\nimport numpy\nimport torch\n\n";
-  text += setting_statements(reproducer, Language::kPython) + python_switches(reproducer.manifest);
-  text += "torch.set_grad_enabled(False)\n";
-  text += fmt::format("OPERATOR = getattr(getattr(getattr(torch.ops, {}), {}), {})\n",
-                      string_literal(library),
-                      string_literal(name),
-                      string_literal(op.overload.empty() ? "default" : op.overload));
-  text += "DATA_NAME = " + string_literal(reproducer.data) + "\n";
-  text += builtin_text("extract/load.py");
-  text += "\ndef make_tensors():\n    tensors = {}\n" +
-          tensor_statements(reproducer, Language::kPython) +
-          "    return tensors\n\n\ndef make_arguments(tensors):\n" + python_arguments(reproducer) +
-          "\n\ndef seed():\n" + (seeds.empty() ? "    pass  # nothing was drawn\n" : seeds) +
-          "\n\nRESULT_SLOTS = [" + slot_literals(reproducer) + "]\nEXPECTED = {\n" +
-          expected_statements(reproducer, Language::kPython) + "}\n";
-  return text + std::string(builtin_text("extract/main.py"));
+  const std::string seed = seed_statements(reproducer, language);
+  return filled(
+      builtin_text(is_python ? "extract/program.py" : "extract/program.cpp"),
+      {{"operator", core::printable(op.full_name())},
+       {"called", place.empty() ? "" : ": it was called in " + place},
+       {"facts", fact_comments(reproducer, language)},
+       {"place", core::printable(reproducer.data)},
+       {"script", core::printable(reproducer.script)},
+       {"environment", variable_statements(reproducer, language)},
+       {"data", string_literal(reproducer.data + (is_python ? "" : "/"))},
+       {"library", string_literal(has_library ? op.name.substr(0, colons) : "aten")},
+       {"name", string_literal(is_python && has_library ? op.name.substr(colons + 2) : op.name)},
+       {"overload", string_literal(is_python && op.overload.empty() ? "default" : op.overload)},
+       {"tensors", tensor_statements(reproducer, language)},
+       {"arguments", is_python ? python_arguments(reproducer) : cpp_arguments(reproducer)},
+       {"settings", setting_statements(reproducer, language)},
+       {"switches", python_switches(reproducer.manifest)},
+       {"seed", seed.empty() ? in(language, "nothing drawn") : seed},
+       {"slots", joined(reproducer.result_slots, ", ", string_literal)},
+       {"expected", expected_statements(reproducer, language)}});
 }
 
 void collect_slots(const core::Value& value,
@@ -588,8 +467,8 @@ std::string extract(const core::DumpSource& dump,
   if (reproducer.op.generator && reproducer.op.generator->device == "cpu") {
     reproducer.drawn = drawn_before(dump, reproducer.op);
   }
-  const bool python = output.extension() == ".py";
-  write_file(output, python ? python_reproducer(reproducer) : cpp_reproducer(reproducer));
+  const bool is_python = output.extension() == ".py";
+  write_file(output, program_of(reproducer, is_python ? Language::kPython : Language::kCpp));
   return fmt::format("EXTRACTED op {}: {}, with {} in {} ({})\n",
                      op,
                      escape_name(output.string()),
