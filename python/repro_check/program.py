@@ -152,11 +152,11 @@ def compare(
     ulp: int | None = None,
     rtol: float | None = None,
     atol: float | None = None,
+    numbers: bool | str | typing.Sequence[str] = False,
     flags: typing.Sequence[str] = (),
     tool: _Path | None = None,
 ) -> Outcome:
-    """Calls `function` `runs` times and compares the results of its operators. If they diverge, calls it as often again
-    to record the values.
+    """Calls `function` `runs` times and compares the results of its operators; where they diverge, again with values.
 
     state: what the function changes, such as (model, optimizer): modules, optimizers, schedulers and other objects
         with a state_dict, tensors, generators, arrays, and lists, tuples and dictionaries of them. It is
@@ -167,6 +167,8 @@ def compare(
         its own seeds, or it draws other numbers in each call.
     policy, ulp, rtol, atol: what counts as equal, as for `repro-check diff`; by default bitwise, with ulp the policy
         `ulp`, with rtol and atol the policy `tolerance`.
+    numbers: judges losses, parameters, gradients, optimizer states and results, whatever operators made them; or
+        these alone: ["losses", "parameters"].
     flags: further options of `repro-check diff`.
 
     Raises:
@@ -177,16 +179,13 @@ def compare(
     program = find_tool(tool)
     snapshot = None if state is None else Snapshot(state)
     with contextlib.ExitStack() as stack:
-        passes = directory is None
-        if directory is None:
-            directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="repro-check-"))
         if seed is not None:
             stack.callback(Snapshot(_generators()).restore)
-        where = pathlib.Path(directory)
+        where = _folder(directory, stack)
         dumps = [where / f"run-{number + 1}" for number in range(runs)]
         report = where / "report.json"
         command = [program, "diff", *map(os.fspath, dumps), "--color", "never", "--report", f"json={report}"]
-        command += [*_policy_flags(policy, ulp, rtol, atol), *flags]
+        command += [*_policy_flags(policy, ulp, rtol, atol), *_numbers_flags(numbers), *flags]
         shown = stack.enter_context(notebook.progress())
 
         def compared(level: str) -> Outcome:
@@ -197,10 +196,17 @@ def compare(
         try:
             outcome = _settled(compared)
         except ToolError as error:
-            if passes:
+            if directory is None:
                 raise ToolError(error.message, lasting(error.hint, where), error.exit_code) from None
             raise
-    return outcome.without_dumps() if passes else outcome
+    return outcome.without_dumps() if directory is None else outcome
+
+
+def _folder(directory: _Path | None, stack: contextlib.ExitStack) -> pathlib.Path:
+    """The caller's, or one that is removed with the stack."""
+    if directory is None:
+        directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="repro-check-"))
+    return pathlib.Path(directory)
 
 
 def _record_all(
@@ -233,6 +239,15 @@ def _policy_flags(
         policy = "tolerance"
     given = {"policy": policy, "ulp": ulp, "rtol": rtol, "atol": atol}
     return [word for name, value in given.items() if value is not None for word in (f"--{name}", str(value))]
+
+
+def _numbers_flags(numbers: bool | str | typing.Sequence[str]) -> list[str]:
+    if isinstance(numbers, bool):
+        return ["--numbers"] if numbers else []
+    names = numbers if isinstance(numbers, str) else ",".join(numbers)
+    if not names:
+        raise ValueError("numbers names nothing: True takes those that are recorded")
+    return [f"--numbers={names}"]
 
 
 def _settled(compared: typing.Callable[[str], Outcome]) -> Outcome:

@@ -245,6 +245,39 @@ class InProcess(unittest.TestCase):
                 repro_check.compare(differing(lambda calls: 0.25 if calls == 2 else 0), flags=flags)
             self.assertEqual(raised.exception.exit_code, 4)
 
+    def test_the_same_numbers_by_other_operators(self):
+        model = torch.nn.Linear(4, 2)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+
+        def step_of(made):
+            calls = []
+
+            def step():
+                calls.append(None)
+                optimizer.zero_grad()
+                made(model(torch.ones(3, 4)), len(calls)).pow(2).mean().backward()
+                optimizer.step()
+
+            return step
+
+        def compare(made, **options):
+            return repro_check.compare(step_of(made), state=(model, optimizer), **options)
+
+        def doubled(x, calls):
+            return x * 2 if calls % 2 == 0 else x + x
+
+        self.assertEqual(compare(doubled).exit_code, 1)
+        for numbers in (True, "losses", ["losses", "parameters", "gradients"]):
+            outcome = compare(doubled, numbers=numbers)
+            self.assertEqual(outcome.exit_code, 0, outcome.text)
+            self.assertTrue(outcome.text.startswith("REPRODUCIBLE numbers: losses"), outcome.text)
+        self.assertEqual(compare(lambda x, calls: x * (calls % 2 + 1), numbers=True).exit_code, 1)
+        with self.assertRaises(repro_check.ToolError) as raised:
+            compare(doubled, numbers=["results"])
+        self.assertEqual(raised.exception.exit_code, 4)
+        with self.assertRaises(ValueError):
+            compare(doubled, numbers=[])
+
     def test_an_index_says_whose_it_is(self):
         calls = []
 
