@@ -120,7 +120,7 @@ std::string text_view(const Json& document, const TensorValues& values, const Te
   const std::uint64_t shown = std::min(*query.values, values.count());
   for (std::uint64_t i = 0; i < shown; ++i) {
     text += format_index(values.index(i)) + "\t" + values.text(i);
-    if (query.bits) text += "\t" + bits_text(values.element(i));
+    if (query.bits) text += "\t" + core::hex_text(values.element(i));
     text += "\n";
   }
   if (shown == values.count()) return text;
@@ -381,7 +381,7 @@ void export_values(const std::filesystem::path& file,
           made,
           query.bits ? "value,bits" : "value",
           [&](std::uint64_t i) {
-            return made.text(i) + (query.bits ? "," + bits_text(made.element(i)) : "");
+            return made.text(i) + (query.bits ? "," + core::hex_text(made.element(i)) : "");
           },
           [&](std::uint64_t i) { return made.json(i); });
       break;
@@ -446,7 +446,7 @@ std::string TensorValues::text(std::uint64_t position) const {
 
 Json TensorValues::json(std::uint64_t position) const {
   Json entry{{"index", index(position)}};
-  entry.update(element_json(text(position), bits_text(element(position))));
+  entry.update(element_json(text(position), core::hex_text(element(position))));
   return entry;
 }
 
@@ -578,8 +578,8 @@ ElementPair element_pair(const TensorAgainst& pair, std::uint64_t position) {
   ElementPair element{pair.values->index(position),
                       pair.values->text(position),
                       pair.other_values->text(position),
-                      bits_text(here),
-                      bits_text(there),
+                      core::hex_text(here),
+                      core::hex_text(there),
                       core::element_distance(dtype, here, there),
                       std::nullopt};
   constexpr std::array<std::int64_t, 1> kOne{1};

@@ -81,7 +81,7 @@ Json stats_json(const core::TensorStats& stats);
 std::string full_name(const core::OpRecord& op);
 /// The digest, or what there is in place of content.
 std::string state_text(const core::TensorRecord& tensor);
-/// `{"value": 0.5, "bits": "3f000000"}`. @param text, bits  as element_text(), bits_text()
+/// `{"value": 0.5, "bits": "3f000000"}`. @param text, bits  as element_text(), core::hex_text()
 Json element_json(const std::string& text, const std::string& bits);
 
 /// Of a program that ran on several ranks: how much each of them recorded, and what cannot be read.

@@ -25,18 +25,12 @@ namespace {
 // Types nest as deep as their author liked; ours is a suggestion, not a proof.
 constexpr int kDeepest = 8;
 
-std::string_view trimmed(std::string_view text) {
-  const std::size_t first = text.find_first_not_of(' ');
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(' ') - first + 1);
-}
-
 /// `List[Tensor]` for "List" gives `Tensor`; empty for another type.
 std::optional<std::string_view> inside(std::string_view type, std::string_view outer) {
   if (!type.starts_with(outer) || !type.ends_with("]")) return std::nullopt;
   type.remove_prefix(outer.size());
   if (!type.starts_with("[")) return std::nullopt;
-  return trimmed(type.substr(1, type.size() - 2));
+  return core::trimmed(type.substr(1, type.size() - 2));
 }
 
 std::vector<std::string_view> split_types(std::string_view list) {
@@ -47,11 +41,11 @@ std::vector<std::string_view> split_types(std::string_view list) {
     if (list[i] == '[') ++depth;
     if (list[i] == ']') --depth;
     if (list[i] == ',' && depth == 0) {
-      parts.push_back(trimmed(list.substr(start, i - start)));
+      parts.push_back(core::trimmed(list.substr(start, i - start)));
       start = i + 1;
     }
   }
-  parts.push_back(trimmed(list.substr(start)));
+  parts.push_back(core::trimmed(list.substr(start)));
   return parts;
 }
 

@@ -12,6 +12,7 @@
 
 #include "core/digest/digest.h"
 #include "core/system/file_descriptor.h"
+#include "core/text/text.h"
 
 namespace repro_check::cmd {
 namespace {
@@ -65,10 +66,7 @@ std::string source_line(const std::vector<core::SourceFile>& sources,
     if (end == std::string_view::npos) return {};
     rest.remove_prefix(end + 1);
   }
-  rest = rest.substr(0, rest.find('\n'));
-  const std::size_t first = rest.find_first_not_of(" \t\r");
-  if (first == std::string_view::npos) return {};
-  rest = rest.substr(first, rest.find_last_not_of(" \t\r") - first + 1);
+  rest = core::trimmed(rest.substr(0, rest.find('\n')), " \t\r");
   return std::string(rest.substr(0, kMostShown));
 }
 

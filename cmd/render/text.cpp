@@ -366,22 +366,14 @@ std::string format_tensor_type(core::Dtype dtype, std::span<const std::int64_t> 
   return fmt::format("{} {}", core::dtype_name(dtype), format_index(shape));
 }
 
-std::string bits_text(std::span<const std::byte> element) {
-  std::string text;
-  for (std::size_t i = element.size(); i > 0; --i) {
-    fmt::format_to(std::back_inserter(text), "{:02x}", std::to_integer<unsigned>(element[i - 1]));
-  }
-  return text;
-}
-
 std::string element_text(core::Dtype dtype, std::span<const std::byte> element) {
   if (element.empty() || element.size() != core::element_size(dtype)) {
-    return "0x" + bits_text(element);
+    return "0x" + core::hex_text(element);
   }
   if (core::is_complex(dtype)) return complex_text(dtype, element);
   if (dtype == Dtype::kBool) return bool_text(element);
   const std::string text = core::number_text(dtype, element);
-  return text.empty() ? "0x" + bits_text(element) : text;
+  return text.empty() ? "0x" + core::hex_text(element) : text;
 }
 
 }  // namespace repro_check::cmd

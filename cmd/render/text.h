@@ -67,9 +67,6 @@ std::string format_seconds(double seconds);
 std::string format_tensor_type(core::Dtype dtype, std::span<const std::int64_t> shape);
 std::string format_index(std::span<const std::int64_t> index);
 
-/// Hexadecimal, most significant digit first.
-/// @param element  little-endian
-std::string bits_text(std::span<const std::byte> element);
 /// Shortest text that reads back in `dtype` (float16 and bfloat16 through float32; complex as
 /// `1.5-2j`). float4 and unknown dtypes give the bytes in hexadecimal.
 /// @param element  element_size(dtype) bytes, little-endian

@@ -41,14 +41,6 @@ std::string complex_text(Dtype dtype, std::span<const std::byte> element) {
   return fmt::format("({}{}{}j)", re, im.starts_with('-') ? "" : "+", im);
 }
 
-std::string hex_text(std::span<const std::byte> element) {
-  std::string text;
-  for (std::size_t i = element.size(); i-- > 0;) {
-    text += fmt::format("{:02x}", std::to_integer<unsigned>(element[i]));
-  }
-  return text;
-}
-
 std::optional<std::uint64_t> sample_ulp(Dtype dtype,
                                         std::span<const std::byte> baseline,
                                         std::span<const std::byte> candidate) {
@@ -71,7 +63,7 @@ std::optional<std::uint64_t> sample_ulp(Dtype dtype,
 std::string element_text(Dtype dtype, std::span<const std::byte> element) {
   const std::uint64_t bits = bits_of(element);
   if (dtype == Dtype::kBool && bits <= 1) return bits == 1 ? "True" : "False";
-  if (dtype == Dtype::kFloat4E2M1FNX2) return "0x" + hex_text(element);
+  if (dtype == Dtype::kFloat4E2M1FNX2) return "0x" + core::hex_text(element);
   return core::is_complex(dtype) ? complex_text(dtype, element) : core::number_text(dtype, element);
 }
 
@@ -105,8 +97,8 @@ void add_wanted(core::TensorView baseline,
                        core::unravel(first + element, baseline.shape),
                        element_text(baseline.dtype, from),
                        element_text(baseline.dtype, to),
-                       hex_text(from),
-                       hex_text(to),
+                       core::hex_text(from),
+                       core::hex_text(to),
                        sample_ulp(baseline.dtype, from, to)});
   }
 }

@@ -30,12 +30,6 @@ constexpr std::array<std::string_view, 2> kKinds{"operator", "module"};
 constexpr std::size_t kMostProblems = 100;
 constexpr std::size_t kShown = 200;
 
-std::string_view trim(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(kBlanks);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
-}
-
 /// What is wrong with a line, or the entry that it is.
 std::string read_line(std::string_view line, std::optional<NameRewrite>& entry) {
   const std::size_t end = std::min(line.find_first_of(kBlanks), line.size());
@@ -128,7 +122,7 @@ NameMap parse_name_map(std::string_view text,
   std::size_t number = 0;
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
-    const std::string_view line = trim(text.substr(0, end));
+    const std::string_view line = core::trimmed(text.substr(0, end), kBlanks);
     text.remove_prefix(std::min(end + 1, text.size()));
     ++number;
     if (line.empty() || line.front() == '#') continue;

@@ -75,6 +75,14 @@ std::vector<double> numbers_of(Dtype dtype, std::span<const std::byte> content) 
   return numbers;
 }
 
+std::string hex_text(std::span<const std::byte> element) {
+  std::string text;
+  for (std::size_t i = element.size(); i-- > 0;) {
+    text += fmt::format("{:02x}", std::to_integer<unsigned>(element[i]));
+  }
+  return text;
+}
+
 std::string number_text(Dtype dtype, std::span<const std::byte> element) {
   std::string text;
   const bool integer = visit_integer(

@@ -26,6 +26,9 @@ std::vector<double> numbers_of(Dtype dtype, std::span<const std::byte> content);
 /// @param element  as there
 std::string number_text(Dtype dtype, std::span<const std::byte> element);
 
+/// Hexadecimal, most significant digit first. @param element  little-endian
+std::string hex_text(std::span<const std::byte> element);
+
 /// |b - a| in double, of complex numbers by modulus; NaN where either is NaN, or where the dtype
 /// has no numbers. Integers of 64 bits are subtracted before they are rounded. Two equal infinities
 /// are 0 apart.

@@ -20,12 +20,6 @@ namespace {
 /// LibTorch has 64 at most.
 constexpr std::size_t kMostParts = 1024;
 
-std::string_view trimmed(std::string_view text) {
-  while (text.starts_with(' ')) text.remove_prefix(1);
-  while (text.ends_with(' ')) text.remove_suffix(1);
-  return text;
-}
-
 class Parser {
  public:
   explicit Parser(const std::string& text) : text_(text) {}

@@ -164,6 +164,19 @@ std::string tame_json(std::string_view document) {
   return out;
 }
 
+std::string_view trimmed(std::string_view text, std::string_view blanks) noexcept {
+  text.remove_prefix(std::min(text.find_first_not_of(blanks), text.size()));
+  return text.substr(0, text.find_last_not_of(blanks) + 1);
+}
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return result;
+}
+
 std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
   while (true) {
@@ -198,15 +211,6 @@ bool glob_match(std::string_view pattern, std::string_view text) noexcept {
 }
 
 namespace {
-
-/// ASCII only: the names of this project are.
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (char& c : result) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return result;
-}
 
 /// Optimal string alignment distance, with three rows of the table alive.
 std::size_t edit_distance(std::string_view left, std::string_view right) {

@@ -53,6 +53,12 @@ constexpr std::string_view word_at(std::string_view words, std::size_t place) no
   return words.substr(0, words.find('|'));
 }
 
+/// Without the blanks at both ends.
+std::string_view trimmed(std::string_view text, std::string_view blanks = " ") noexcept;
+
+/// ASCII only: the names of this project are.
+std::string lower(std::string_view text);
+
 /// What stands between separators, one more than there are of these; each may be empty.
 std::vector<std::string_view> split(std::string_view text, char separator);
 

@@ -29,21 +29,11 @@ bool says_one_of(const std::exception& error, std::initializer_list<std::string_
   return std::ranges::any_of(phrases, [&](std::string_view p) { return contains(text, p); });
 }
 
-std::string trim(std::string_view line) {
-  while (!line.empty() && std::isspace(static_cast<unsigned char>(line.front())) != 0) {
-    line.remove_prefix(1);
-  }
-  while (!line.empty() && std::isspace(static_cast<unsigned char>(line.back())) != 0) {
-    line.remove_suffix(1);
-  }
-  return std::string(line);
-}
-
 std::string first_line(std::string_view text) {
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
-    std::string line = trim(text.substr(0, end));
-    if (!line.empty()) return line.substr(0, kMaxLine);
+    const std::string_view line = core::trimmed(text.substr(0, end), " \t\n\v\f\r");
+    if (!line.empty()) return std::string(line.substr(0, kMaxLine));
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   return "no reason given";

@@ -129,7 +129,7 @@ std::string enum_text(Enum value) {
   std::string text = stream.str();
   const std::size_t colons = text.rfind("::");
   if (colons != std::string::npos) text.erase(0, colons + 2);
-  return lower(std::move(text));
+  return core::lower(text);
 }
 
 /// Every name, by number. The numbers shift between releases; the names do not.

@@ -27,6 +27,7 @@
 
 #include "core/digest/digest.h"
 #include "core/error.h"
+#include "core/text/text.h"
 #include "dumpers/capture/settings/determinism.h"
 #include "dumpers/capture/torch/torch_compat.h"
 
@@ -149,7 +150,7 @@ void check_team(const ThreadTeam& team) {
 }
 
 void check_capability() {
-  const std::string asked = lower(variable("ATEN_CPU_CAPABILITY"));
+  const std::string asked = core::lower(variable("ATEN_CPU_CAPABILITY"));
   if (asked.empty()) return;
   const std::string used = cpu_capability();
   if (used == asked || used == "unknown") return;
@@ -200,9 +201,9 @@ void note_pinned_threads(bool pinned) noexcept { threads_pinned() = pinned; }
 
 std::string cpu_capability() {
 #if REPRO_CHECK_TORCH_AT_LEAST(2, 1)
-  std::string used = lower(at::get_cpu_capability());
+  std::string used = core::lower(at::get_cpu_capability());
 #else
-  std::string used = lower(text_after(at::show_config(), "CPU capability usage", '\n'));
+  std::string used = core::lower(text_after(at::show_config(), "CPU capability usage", '\n'));
 #endif
   if (used.empty()) return "unknown";
   return used == "no avx" ? "default" : used;

@@ -18,7 +18,6 @@
 #include <ATen/functorch/TensorWrapper.h>
 #endif
 
-#include <algorithm>
 #include <array>
 #include <cctype>
 #include <sstream>
@@ -149,17 +148,10 @@ std::optional<c10::ScalarType> scalar_type_of(core::Dtype dtype) noexcept {
   return std::nullopt;
 }
 
-std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) {
-    return static_cast<char>(std::tolower(c));
-  });
-  return text;
-}
-
 std::string scalar_type_name(c10::ScalarType type) {
   const core::Dtype dtype = dtype_of(type);
   if (dtype != core::Dtype::kUnknown) return std::string(core::dtype_name(dtype));
-  return lower(c10::toString(type));
+  return core::lower(c10::toString(type));
 }
 
 std::string layout_name(c10::Layout layout) {

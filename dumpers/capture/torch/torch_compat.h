@@ -216,9 +216,6 @@ std::string reduce_op_name(const c10::IValue& value);
 core::Dtype dtype_of(c10::ScalarType type) noexcept;
 std::optional<c10::ScalarType> scalar_type_of(core::Dtype dtype) noexcept;
 
-/// With the ASCII letters in lower case.
-std::string lower(std::string text);
-
 /// `float32`, as core::dtype_name has it, or LibTorch's own word in lower case.
 std::string scalar_type_name(c10::ScalarType type);
 
