@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/words/catalogue.h"
 
+#include <algorithm>
+
 #include "cmd/render/json_form.h"
 
 namespace repro_check::cmd {
@@ -104,6 +106,10 @@ const CauseRow& row_of(comparators::CauseKind kind) {
 
 const std::vector<ViewLine>& view_lines(std::string_view key) {
   return catalogue().views.find(key)->second;
+}
+
+std::string_view view_text(std::string_view key, std::string_view label) {
+  return std::ranges::find(view_lines(key), label, &ViewLine::label)->text;
 }
 
 std::string_view phrase_text(std::string_view key) { return text_in(catalogue().phrases, key); }

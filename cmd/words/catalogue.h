@@ -72,6 +72,8 @@ const FindingRow& row_of(comparators::FindingId id);
 const CauseRow& row_of(comparators::CauseKind kind);
 /// @param key  there has to be one
 const std::vector<ViewLine>& view_lines(std::string_view key);
+/// What that view has under a label, which has to be there.
+std::string_view view_text(std::string_view key, std::string_view label);
 /// Empty where no phrase is called so.
 std::string_view phrase_text(std::string_view key);
 /// Empty where nothing is known.

@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "cmd/render/text.h"
+#include "cmd/words/catalogue.h"
 #include "cmd/words/causes.h"
 #include "cmd/words/numbers_words.h"
 #include "comparators/measure/records.h"
@@ -888,12 +889,11 @@ std::string ranks_text(const Report& report) {
 }
 
 std::string checkpoint_text(const comparators::ResumeSummary& resume) {
-  const std::string before =
-      resume.before_update
-          ? fmt::format(", before the update of step {}, which it lacks", *resume.before_update)
-          : "";
-  return joined({resume.saved.empty() ? "" : "saved at " + resume.saved + before,
-                 resume.loaded.empty() ? "" : "loaded at " + resume.loaded},
+  const Json model{{"saved", resume.saved},
+                   {"before_update", resume.before_update ? Json(*resume.before_update) : Json()},
+                   {"loaded", resume.loaded}};
+  return joined({say_unescaped(view_text("report", "saved"), model),
+                 say_unescaped(view_text("report", "loaded"), model)},
                 ", ");
 }
 

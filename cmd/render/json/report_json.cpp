@@ -992,7 +992,7 @@ Json json_report(const Report& report, const RenderOptions& options) {
 Json json_summary(const Report& it, const GateOutcome* gate) {
   Json out;
   const JsonWriter f = JsonWriter(out) MEMBER(coverage) MEMBER(rules) MEMBER(growth)
-      MEMBER(name_map) MEMBER(resume) MEMBER(observer);
+      MEMBER(name_map) MEMBER(resume) MEMBER(observer) MEMBER(control_flow);
   if (it.repeat) describe_repeat(f.at("repeat"), *it.repeat);
   if (gate != nullptr) f("expected", gate->expected);
   return out;

@@ -19,7 +19,7 @@ inline constexpr const char* kReportVersion = "2.0";
 Json json_report(const Report& report, const RenderOptions& options);
 
 /// Of its members those that a text report puts into words: coverage, rules, growth, name_map,
-/// repeat, resume, observer, expected.
+/// repeat, resume, observer, control_flow, expected.
 Json json_summary(const Report& report, const GateOutcome* gate);
 
 // Parts of it that other documents hold as well.

@@ -56,8 +56,7 @@ constexpr Detail kEverything{true, 10, SIZE_MAX, SIZE_MAX};
 /// Sizes of errors, classes of elements that no size covers, and what the short form leaves out,
 /// whose percentiles are upper bounds, within a factor of 2. Without the bar in front.
 std::string parts_text(std::string_view label, const Json& model) {
-  const std::string said =
-      say(std::ranges::find(view_lines("metrics"), label, &ViewLine::label)->text, model);
+  const std::string said = say(view_text("metrics", label), model);
   return said.substr(std::min<std::size_t>(said.size(), 3));
 }
 
@@ -397,15 +396,10 @@ std::string path_text(const Origin& origin) {
 
 void add_growth(Page& page, const comparators::Growth& growth, const Json& model) {
   if (!growth.first || !growth.last) return;
-  const auto at = [](const GrowthStep& step) {
-    return fmt::format("{:.3g} at {}", step.out.value_or(0), step_text(step));
-  };
-  const std::string times = growth.ratio ? fmt::format(", {:.3g} times", *growth.ratio) : "";
-  page.prose("growth",
-             "relative L2 error " + at(*growth.first) + ", " + at(*growth.last) + times +
-                 say("; amplified by {amplified:operator}, damped by {damped:count}, handed on by "
-                     "{carried:count}, absorbed by {absorbed:count}",
-                     model.at("growth")));
+  Json said = model.at("growth");
+  said["from"] = step_text(*growth.first);
+  said["to"] = step_text(*growth.last);
+  page.prose("growth", say(view_text("report", "growth"), said));
 }
 
 void add_spread(
@@ -505,17 +499,10 @@ std::string compared_text(const Report& report, Json coverage) {
 }
 
 // Where it is the verdict, how much of the streams was left over; where it is a consequence, where.
-std::string parting_text(const Report& report) {
-  if (!report.control_flow || report.kind == DivergenceKind::kMissing) return {};
-  const comparators::ControlFlow& parting = *report.control_flow;
-  if (report.kind != DivergenceKind::kControlFlow) {
-    const auto& last = parting.last_common_baseline;
-    return last ? fmt::format("; control flow parted after op {}", *last) : "";
-  }
-  return fmt::format("; {}; {} | {} unmatched",
-                     parting.rejoined ? "rejoined" : "never rejoined",
-                     format_count(parting.unmatched_baseline),
-                     format_count(parting.unmatched_candidate));
+std::string parting_text(const Report& report, const Json& parting) {
+  if (parting.is_null() || report.kind == DivergenceKind::kMissing) return {};
+  const bool is_verdict = report.kind == DivergenceKind::kControlFlow;
+  return say(view_text("report", is_verdict ? "left over" : "parted"), parting);
 }
 
 /// What a compiler has put into regions counts as no operator.
@@ -633,12 +620,7 @@ std::string rules_text(const Json& rules) {
 // What `--check-observer` found, run by run; what recording changed is the verdict already.
 std::string observer_text(const Json& findings) {
   return joined(findings, "; ", [](const Json& finding) {
-    const Json& outcome = finding.at("outcome");
-    return say(outcome == "unchanged" ? "recording left {outputs:output} of {run} bit-identical"
-               : outcome == "changed" ? "recording {run} at level {level} changed output {output}"
-               : outcome == "unrepeated" ? "{run} does not repeat: {detail}"
-                                         : "{run} not judged: {detail}",
-               finding);
+    return say(view_text("observer", finding.at("outcome").get<std::string>()), finding);
   });
 }
 
@@ -703,10 +685,10 @@ std::string part_text(const Report& report) {
 void add_coverage(Page& page, const Report& report, const Json& model, const Detail& detail) {
   // What stands beside the policy in one paragraph.
   constexpr std::size_t kOneLine = 67;
-  const std::string compared = report.blocks
-                                   ? escape_name(blocks_text(report))
-                                   : compared_text(report, model.at("coverage")) +
-                                         parting_text(report) + fused_text(report.coverage);
+  const std::string compared = report.blocks ? escape_name(blocks_text(report))
+                                             : compared_text(report, model.at("coverage")) +
+                                                   parting_text(report, model.at("control_flow")) +
+                                                   fused_text(report.coverage);
   const bool has_policy = !is_nothing(report) && report.status != Status::kObserverEffect;
   const std::string policy = has_policy ? escape_name(report.policy) : "";
   const std::string line = policy.empty() ? compared : compared + "; policy " + policy;
@@ -764,24 +746,9 @@ std::string shown_changes(const std::vector<baselines::Change>& changes, std::si
 }
 
 std::string baseline_text(const GateOutcome& gate) {
-  switch (gate.baseline) {
-    case BaselineState::kNotAsked:
-      return gate.runs_agree ? "" : "not asked: the runs do not agree with each other";
-    case BaselineState::kSame:
-      return gate.file + ": as accepted";
-    case BaselineState::kRefresh:
-      return gate.file + ": results as accepted; it may be refreshed with `gate accept`";
-    case BaselineState::kStale:
-    case BaselineState::kDiffers:
-      return gate.file + ": " + gate.summary;
-    case BaselineState::kMissing:
-      return "none: " + gate.file;
-    case BaselineState::kDamaged:
-      return gate.file + ": cannot be read";
-    case BaselineState::kNoKey:
-      break;
-  }
-  return "not asked: no platform key";
+  return say_unescaped(
+      view_text("baseline", word_of(gate.baseline)),
+      {{"agree", gate.runs_agree}, {"file", gate.file}, {"summary", gate.summary}});
 }
 
 /// How the runs stand to what was accepted. @param gate  may be null
