@@ -445,22 +445,22 @@ at::Tensor borrowed(void* tensor) {
 capture::NamedValues numbers_of_step(const capture::NamedValues& values) {
   // By name: two runs may give their optimizers the same parameters in another order.
   const std::multimap<std::string_view, c10::IValue> by_name(values.begin(), values.end());
-  std::vector<at::Tensor> gradients;
-  std::vector<at::Tensor> parameters;
+  std::array<capture::SumOrder, 2> orders{capture::SumOrder{true, {}}, {false, {}}};
+  auto& [gradients, parameters] = orders;
   for (const auto& [name, value] : by_name) {
-    if (name.starts_with(core::kGradientPrefix)) gradients.push_back(value.toTensor());
-    if (name.starts_with(core::kParameterPrefix)) parameters.push_back(value.toTensor());
+    if (name.starts_with(core::kGradientPrefix)) gradients.tensors.push_back(value.toTensor());
+    if (name.starts_with(core::kParameterPrefix)) parameters.tensors.push_back(value.toTensor());
   }
-  const c10::impl::ExcludeDispatchKeyGuard unseen(capture::kCaptureKey);
-  capture::NamedValues numbers;
   // A rank that holds a shard does not know the norm of the whole.
   const bool sharded = std::ranges::any_of(
       values, [](const auto& value) { return !core::placed_name(value.first).part.empty(); });
-  if (const auto norm = sharded ? std::nullopt : capture::l2_norm(gradients)) {
-    numbers.emplace_back(core::kGradientNorm, *norm);
-  }
-  if (const auto sums = capture::sketch(parameters)) {
-    numbers.emplace_back(core::kParameterSketch, *sums);
+  if (sharded) gradients.tensors.clear();
+  const c10::impl::ExcludeDispatchKeyGuard unseen(capture::kCaptureKey);
+  capture::add_up(orders);
+  capture::NamedValues numbers;
+  if (gradients.sums) numbers.emplace_back(core::kGradientNorm, capture::norm_of(*gradients.sums));
+  if (const auto& sums = parameters.sums) {
+    numbers.emplace_back(core::kParameterSketch, std::vector<double>(sums->begin(), sums->end()));
   }
   return numbers;
 }
@@ -922,9 +922,11 @@ void repro_check_norms(std::size_t count, void* const* tensors, double* norms) {
   std::fill_n(norms, count, std::numeric_limits<double>::quiet_NaN());
   when_active([&](capture::Capture&) {
     const c10::impl::ExcludeDispatchKeyGuard unseen(capture::kCaptureKey);
+    std::vector<capture::SumOrder> orders;
+    for (void* tensor : std::span(tensors, count)) orders.push_back({true, {borrowed(tensor)}});
+    capture::add_up(orders);
     for (std::size_t i = 0; i < count; ++i) {
-      const at::Tensor tensor = borrowed(tensors[i]);
-      norms[i] = capture::l2_norm(std::span(&tensor, 1)).value_or(norms[i]);
+      if (orders[i].sums) norms[i] = capture::norm_of(*orders[i].sums);
     }
   });
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/tensor/tensor_stats.h"
+#include "dumpers/capture/tensors/device_memory.h"
 #include "dumpers/capture/tensors/leaf_kernel.h"
 #include "dumpers/capture/torch/cuda_driver.h"
 #include "dumpers/capture/torch/torch_compat.h"
@@ -56,21 +57,6 @@ at::Tensor in_one_piece(const at::Tensor& tensor) {
   return is_aligned ? whole : whole.clone();
 }
 
-/// Page-locked memory, which host and device know by the same addresses.
-template <class Row>
-class Rows {
- public:
-  explicit Rows(std::size_t count)
-      : memory_(at::empty({static_cast<std::int64_t>(count * sizeof(Row))},
-                          at::TensorOptions(at::kByte).pinned_memory(true))) {}
-
-  [[nodiscard]] Row* data() { return static_cast<Row*>(memory_.data_ptr()); }
-  Row& operator[](std::size_t index) { return data()[index]; }
-
- private:
-  at::Tensor memory_;
-};
-
 struct Leaf {
   DeviceContent* content;
   std::size_t begin;
@@ -99,13 +85,13 @@ class DeviceDigests::Reader {
  public:
   /// Null where the device cannot, or finds other digests than the host.
   static std::unique_ptr<Reader> make(c10::Device device) {
-    auto kernel = CudaKernel::compile(kernel::kText, "digest_leaves", device);
+    auto kernel = CudaProgram::compile(kernel::kText, {"digest_leaves"}, device);
     if (kernel == nullptr) return nullptr;
     auto reader = std::make_unique<Reader>(std::move(kernel));
     return reader->agrees_with_host(device) ? std::move(reader) : nullptr;
   }
 
-  explicit Reader(std::unique_ptr<CudaKernel> kernel) : kernel_(std::move(kernel)) {}
+  explicit Reader(std::unique_ptr<CudaProgram> kernel) : kernel_(std::move(kernel)) {}
 
   bool summarise(std::span<DeviceContent> contents) {
     const std::vector<Leaf> leaves = leaves_of(contents);
@@ -139,7 +125,11 @@ class DeviceDigests::Reader {
     LeafResult* results = results_.data();
     std::byte* copied = copied_.data();
     std::array<void*, 3> arguments{static_cast<void*>(&orders), &results, &copied};
-    return kernel_->run(static_cast<unsigned>(leaves), kernel::kThreads, arguments.data());
+    if (!kernel_->start(0, static_cast<unsigned>(leaves), kernel::kThreads, arguments.data())) {
+      return false;
+    }
+    kernel_->wait();
+    return true;
   }
 
   core::Digest take(const Leaf& leaf, std::size_t place) {
@@ -178,10 +168,10 @@ class DeviceDigests::Reader {
     return true;
   }
 
-  std::unique_ptr<CudaKernel> kernel_;
-  Rows<LeafOrder> orders_{kLeaves};
-  Rows<LeafResult> results_{kLeaves};
-  Rows<std::byte> copied_{kLeaves * kCopied};
+  std::unique_ptr<CudaProgram> kernel_;
+  PinnedRows<LeafOrder> orders_{kLeaves};
+  PinnedRows<LeafResult> results_{kLeaves};
+  PinnedRows<std::byte> copied_{kLeaves * kCopied};
 };
 
 DeviceDigests::DeviceDigests() = default;

@@ -10,6 +10,7 @@
 #include "core/digest/digest.h"
 #include "core/tensor/tensor_stats.h"
 #include "core/text/short_text.h"
+#include "dumpers/capture/tensors/device_memory.h"
 #include "dumpers/capture/torch/torch_compat.h"
 
 namespace repro_check::capture {
@@ -646,10 +647,6 @@ void TensorRecorder::summarise(const StridedBytes& content, core::TensorRecord& 
   take_summary(summarise_content(content, record.dtype, with_stats()), record);
 }
 
-namespace {
-
-/// Whether it can be digested by the device that it lies on. Not what shows the same memory again
-/// and again: in one piece there may be no room for that.
 bool lies_on_device(const at::Tensor& tensor) {
   if (!tensor.is_cuda() || form_of(tensor) != TensorForm::kStrided || tensor.is_quantized() ||
       tensor._is_zerotensor() || tensor.numel() == 0) {
@@ -659,8 +656,6 @@ bool lies_on_device(const at::Tensor& tensor) {
   return storage_bytes(*storage.unsafeGetStorageImpl()) != nullptr && fits_storage(tensor) &&
          tensor.nbytes() <= storage.nbytes();
 }
-
-}  // namespace
 
 bool TensorRecorder::summarise_there(const at::Tensor& tensor,
                                      const RecordingOrder& order,

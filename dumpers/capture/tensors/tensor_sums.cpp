@@ -7,13 +7,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <type_traits>
 
 #include "core/tensor/dtype.h"
 #include "core/tensor/stats_block.h"
 #include "core/trace/program_records.h"
+#include "dumpers/capture/tensors/device_memory.h"
+#include "dumpers/capture/tensors/device_sums.h"
 #include "dumpers/capture/tensors/strided_bytes.h"
 #include "dumpers/capture/tensors/tensor_recorder.h"
+#include "dumpers/capture/torch/cuda_driver.h"
 #include "dumpers/capture/torch/torch_compat.h"
 
 namespace repro_check::capture {
@@ -23,11 +27,8 @@ constexpr std::size_t kRow = core::kSketchSums;
 static_assert(kRow == core::detail::kRowElements);
 /// What is widened at a time stays in the processor's first cache.
 constexpr std::size_t kBlockRows = 16;
-/// Elements that one thread sums at a time; sums of pieces are added in order.
-constexpr std::size_t kPiece = std::size_t{1} << 16U;
 /// Not worth waking other threads for.
 constexpr std::size_t kFewPieces = 4;
-using Sums = std::array<double, kRow>;
 
 /// Elements of one tensor, and where the rows are counted from.
 struct Piece {
@@ -52,23 +53,27 @@ using Loops = core::detail::StatsLoops;
 /// Each rule adds rows of elements to the sums of their columns.
 struct Squares {
   static void add(
-      const Loops& loops, const float* rows, std::size_t count, std::uint64_t, Sums& sums) {
+      const Loops& loops, const float* rows, std::size_t count, std::uint64_t, ColumnSums& sums) {
     loops.add_squares(rows, count, sums.data());
   }
-  static void add(const Loops&, const double* rows, std::size_t count, std::uint64_t, Sums& sums) {
+  static void add(
+      const Loops&, const double* rows, std::size_t count, std::uint64_t, ColumnSums& sums) {
     for (std::size_t i = 0; i < count * kRow; ++i) sums[i % kRow] += rows[i] * rows[i];
   }
 };
 
 struct Signed {
-  static void add(
-      const Loops& loops, const float* rows, std::size_t count, std::uint64_t first, Sums& sums) {
+  static void add(const Loops& loops,
+                  const float* rows,
+                  std::size_t count,
+                  std::uint64_t first,
+                  ColumnSums& sums) {
     std::array<double, kBlockRows> signs;
     for (std::size_t row = 0; row < count; ++row) signs[row] = sign_of(first + row);
     loops.add_signed(rows, signs.data(), count, sums.data());
   }
   static void add(
-      const Loops&, const double* rows, std::size_t count, std::uint64_t first, Sums& sums) {
+      const Loops&, const double* rows, std::size_t count, std::uint64_t first, ColumnSums& sums) {
     for (std::size_t i = 0; i < count * kRow; ++i) {
       sums[i % kRow] += sign_of(first + i / kRow) * rows[i];
     }
@@ -79,7 +84,7 @@ struct Signed {
 /// sum.
 /// @tparam Number  that holds each element: float or double
 template <typename Rule, typename Number, typename Raw, typename Widen>
-void add_elements(std::span<const Raw> elements, std::uint64_t row, Widen widen, Sums& sums) {
+void add_elements(std::span<const Raw> elements, std::uint64_t row, Widen widen, ColumnSums& sums) {
   const Loops& loops = core::detail::fastest_stats_loops();
   std::array<Number, kBlockRows * kRow> block;
   while (!elements.empty()) {
@@ -100,7 +105,7 @@ void add_elements(std::span<const Raw> elements, std::uint64_t row, Widen widen,
 }
 
 template <typename Rule, typename Raw>
-Sums sums_of(const Piece& piece) {
+ColumnSums sums_of(const Piece& piece) {
   const StridedBytes& content = piece.content->bytes;
   std::vector<Raw> copied;
   std::span<const Raw> elements;
@@ -111,7 +116,7 @@ Sums sums_of(const Piece& piece) {
     content.copy(piece.begin, std::as_writable_bytes(std::span(copied)));
     elements = copied;
   }
-  Sums sums{};
+  ColumnSums sums{};
   if constexpr (std::is_same_v<Raw, std::uint16_t>) {
     const bool half = piece.dtype == core::Dtype::kFloat16;
     add_elements<Rule, float>(
@@ -123,7 +128,7 @@ Sums sums_of(const Piece& piece) {
 }
 
 template <typename Rule>
-Sums sums_of(const Piece& piece) {
+ColumnSums sums_of(const Piece& piece) {
   switch (piece.dtype) {
     case core::Dtype::kFloat64:
       return sums_of<Rule, double>(piece);
@@ -141,7 +146,7 @@ bool is_summed(core::Dtype dtype) {
 
 /// Empty where a tensor cannot be read.
 template <typename Rule>
-std::optional<Sums> sums_over(std::span<const at::Tensor> tensors) {
+std::optional<ColumnSums> sums_over(std::span<const at::Tensor> tensors) {
   std::vector<HostContent> contents;
   contents.reserve(tensors.size());
   std::vector<Piece> pieces;
@@ -152,40 +157,72 @@ std::optional<Sums> sums_over(std::span<const at::Tensor> tensors) {
     if (form_of(tensor) != TensorForm::kStrided || !is_summed(dtype)) return std::nullopt;
     std::optional<HostContent> content = host_content(tensor);
     if (!content) return std::nullopt;
-    const std::size_t count = content->bytes.count();
-    contents.push_back(*std::move(content));
-    for (std::size_t begin = 0; begin < count; begin += kPiece) {
-      const std::size_t size = std::min(kPiece, count - begin);
-      pieces.push_back({&contents.back(), dtype, begin, size, row});
-      row += (size + kRow - 1) / kRow;
-    }
+    const HostContent* kept = &contents.emplace_back(*std::move(content));
+    for_each_piece(
+        kept->bytes.count(), row, [&](std::size_t begin, std::size_t size, std::uint64_t its_row) {
+          pieces.push_back({kept, dtype, begin, size, its_row});
+        });
   }
   if (contents.empty()) return std::nullopt;
-  std::vector<Sums> sums(pieces.size());
+  std::vector<ColumnSums> sums(pieces.size());
   share_out(pieces.size(), pieces.size() > kFewPieces, [&](std::size_t i) {
     sums[i] = sums_of<Rule>(pieces[i]);
   });
-  Sums total{};
-  for (const Sums& piece : sums) {
+  ColumnSums total{};
+  for (const ColumnSums& piece : sums) {
     for (std::size_t i = 0; i < kRow; ++i) total[i] += piece[i];
   }
   return total;
 }
 
-}  // namespace
-
-std::optional<double> l2_norm(std::span<const at::Tensor> tensors) {
-  const std::optional<Sums> squares = sums_over<Squares>(tensors);
-  if (!squares) return std::nullopt;
-  double sum = 0;
-  for (const double part : *squares) sum += part;
-  return std::sqrt(sum);
+/// The device on which all of it lies; empty where there is none.
+std::optional<c10::Device> device_of(const SumOrder& order) {
+  std::optional<c10::Device> device;
+  for (const at::Tensor& tensor : order.tensors) {
+    if (!tensor.defined() || tensor.numel() == 0) continue;
+    if (!lies_on_device(tensor) || !is_summed(dtype_of(tensor.scalar_type())) ||
+        device.value_or(tensor.device()) != tensor.device()) {
+      return std::nullopt;
+    }
+    device = tensor.device();
+  }
+  return device;
 }
 
-std::optional<std::vector<double>> sketch(std::span<const at::Tensor> tensors) {
-  const std::optional<Sums> sums = sums_over<Signed>(tensors);
-  if (!sums) return std::nullopt;
-  return std::vector<double>(sums->begin(), sums->end());
+/// Never destroyed: at the end of a process its device may be gone before it.
+DeviceSums& device_sums() {
+  static auto* sums = new DeviceSums;
+  return *sums;
+}
+
+}  // namespace
+
+std::optional<ColumnSums> sums_on_host(const SumOrder& order) {
+  return order.squares ? sums_over<Squares>(order.tensors) : sums_over<Signed>(order.tensors);
+}
+
+void add_up(std::span<SumOrder> orders) {
+  std::map<int, std::vector<SumOrder*>> there;  // by device
+  for (SumOrder& order : orders) {
+    const auto device = device_of(order);
+    if (device && captures_graph(*device)) continue;
+    if (device) {
+      there[device->index()].push_back(&order);
+    } else {
+      order.sums = sums_on_host(order);
+    }
+  }
+  for (const auto& [device, its] : there) {
+    const auto number = static_cast<c10::DeviceIndex>(device);
+    if (device_sums().add_up(c10::Device(c10::kCUDA, number), its)) continue;
+    for (SumOrder* order : its) order->sums = sums_on_host(*order);
+  }
+}
+
+double norm_of(const ColumnSums& squares) {
+  double sum = 0;
+  for (const double part : squares) sum += part;
+  return std::sqrt(sum);
 }
 
 }  // namespace repro_check::capture

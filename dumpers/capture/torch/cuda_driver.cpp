@@ -35,6 +35,7 @@ struct Driver {
                 void* stream,
                 void** arguments,
                 void** extra) = nullptr;
+  int (*is_capturing)(void* stream, int* status) = nullptr;
   int (*make_program)(void** program,
                       const char* source,
                       const char* name,
@@ -59,6 +60,7 @@ struct Driver {
 };
 
 constexpr int kDone = 0;
+constexpr int kNoCapture = 0;
 constexpr int kCapabilityMajor = 75;
 constexpr int kCapabilityMinor = 76;
 
@@ -83,6 +85,7 @@ Driver::Driver() {
   find(bridge, "cuModuleLoadData", load_module);
   find(bridge, "cuModuleGetFunction", find_function);
   find(bridge, "cuLaunchKernel", launch);
+  find(bridge, "cuStreamIsCapturing", is_capturing);
   find(bridge, "nvrtcCreateProgram", make_program);
   find(bridge, "nvrtcCompileProgram", compile_program);
   find(bridge, "nvrtcGetCUBINSize", image_size);
@@ -112,6 +115,7 @@ std::vector<char> compiled(const char* source, int device) {
       "--gpu-architecture=sm_" + std::to_string(major) + std::to_string(minor);
   const std::vector<const char*> options{architecture.c_str(),
                                          "--std=c++17",
+                                         "--fmad=false",  // sums are to be those of the host
                                          "--define-macro=DEVICE=static __device__ __forceinline__"};
   std::vector<char> image;
   std::size_t size = 0;
@@ -145,6 +149,10 @@ class ContextGuard {
   bool changed_ = false;
 };
 
+c10::Stream current_stream(const c10::Device& device) {
+  return c10::impl::VirtualGuardImpl(device.type()).getStream(device);
+}
+
 /// As the driver knows it; empty where the release does not tell.
 template <class Stream>
 std::optional<void*> handle_of(const Stream& stream) {
@@ -160,16 +168,16 @@ std::optional<void*> handle_of(const Stream& stream) {
 
 }  // namespace
 
-struct CudaKernel::Impl {
+struct CudaProgram::Impl {
   c10::Device device;
   void* context = nullptr;
   void* module = nullptr;
-  void* function = nullptr;
+  std::vector<void*> functions = {};
 };
 
-std::unique_ptr<CudaKernel> CudaKernel::compile(const char* source,
-                                                const char* name,
-                                                c10::Device device) {
+std::unique_ptr<CudaProgram> CudaProgram::compile(const char* source,
+                                                  std::initializer_list<const char*> names,
+                                                  c10::Device device) {
   const Driver& cuda = driver();
   if (device.type() != c10::DeviceType::CUDA || !cuda.is_whole()) return nullptr;
   auto impl = std::make_unique<Impl>(Impl{device});
@@ -181,31 +189,52 @@ std::unique_ptr<CudaKernel> CudaKernel::compile(const char* source,
       cuda.load_module(&impl->module, image.data()) != kDone) {
     return nullptr;
   }
-  if (cuda.find_function(&impl->function, impl->module, name) != kDone) return nullptr;
-  return std::unique_ptr<CudaKernel>(new CudaKernel(std::move(impl)));
+  for (const char* name : names) {
+    void*& function = impl->functions.emplace_back();
+    if (cuda.find_function(&function, impl->module, name) != kDone) return nullptr;
+  }
+  return std::unique_ptr<CudaProgram>(new CudaProgram(std::move(impl)));
 }
 
-CudaKernel::CudaKernel(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+CudaProgram::CudaProgram(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 // The module is left to the driver: at the end of a process it may be gone before this.
-CudaKernel::~CudaKernel() = default;
+CudaProgram::~CudaProgram() = default;
 
-bool CudaKernel::run(unsigned blocks, unsigned threads, void** arguments) const {
+bool CudaProgram::start(std::size_t function,
+                        unsigned blocks,
+                        unsigned threads,
+                        void** arguments) const {
+  const Driver& cuda = driver();
   const c10::DeviceGuard device(impl_->device);
-  const c10::impl::VirtualGuardImpl devices(impl_->device.type());
-  const c10::Stream stream = devices.getStream(impl_->device);
-  const std::optional<void*> handle = handle_of(stream);
-  {
-    const ContextGuard context(impl_->context);
-    if (!handle || !context.is_there() ||
-        driver().launch(
-            impl_->function, blocks, 1, 1, threads, 1, 1, 0, *handle, arguments, nullptr) !=
-            kDone) {
-      return false;
-    }
-  }
-  stream.synchronize();
-  return true;
+  const std::optional<void*> stream = handle_of(current_stream(impl_->device));
+  const ContextGuard context(impl_->context);
+  return stream && context.is_there() &&
+         cuda.launch(impl_->functions[function],
+                     blocks,
+                     1,
+                     1,
+                     threads,
+                     1,
+                     1,
+                     0,
+                     *stream,
+                     arguments,
+                     nullptr) == kDone;
+}
+
+bool captures_graph(const c10::Device& device) {
+  const Driver& cuda = driver();
+  if (device.type() != c10::DeviceType::CUDA || !cuda.is_whole()) return false;
+  const std::optional<void*> stream = handle_of(current_stream(device));
+  int captures = kNoCapture;
+  // The default stream does not tell while another one captures: that one is not to be disturbed.
+  return stream && (cuda.is_capturing(*stream, &captures) != kDone || captures != kNoCapture);
+}
+
+void CudaProgram::wait() const {
+  const c10::DeviceGuard device(impl_->device);
+  current_stream(impl_->device).synchronize();
 }
 
 }  // namespace repro_check::capture

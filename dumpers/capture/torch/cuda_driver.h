@@ -3,38 +3,51 @@
 
 #include <c10/core/Device.h>
 
+#include <cstddef>
+#include <initializer_list>
 #include <memory>
 
 namespace repro_check::capture {
 
-/// A function of one's own on an NVIDIA GPU. CUDA's driver and its compiler are looked for in what
+/// Functions of one's own on an NVIDIA GPU. CUDA's driver and its compiler are looked for in what
 /// the program's PyTorch has brought: nothing of CUDA is needed to build this, and nothing is there
 /// where PyTorch is one for processors.
-class CudaKernel {
+class CudaProgram {
  public:
   /// Compiled for the device, in the context that PyTorch uses.
   /// @param source  CUDA C++ that includes nothing
-  /// @param name    of the function, which is extern "C"
+  /// @param names   of its functions, which are extern "C"
   /// @return null where that cannot be done: another maker's GPU, no compiler, one too old
-  static std::unique_ptr<CudaKernel> compile(const char* source,
-                                             const char* name,
-                                             c10::Device device);
-  CudaKernel(const CudaKernel&) = delete;
-  CudaKernel& operator=(const CudaKernel&) = delete;
-  ~CudaKernel();
+  static std::unique_ptr<CudaProgram> compile(const char* source,
+                                              std::initializer_list<const char*> names,
+                                              c10::Device device);
+  CudaProgram(const CudaProgram&) = delete;
+  CudaProgram& operator=(const CudaProgram&) = delete;
+  ~CudaProgram();
 
-  /// Starts it behind what the calling thread's current stream of the device has to do, in blocks
-  /// of one dimension, and waits until the stream is done.
+  /// Starts a function behind what the calling thread's current stream of the device has to do, in
+  /// blocks of one dimension. Nothing is waited for.
+  /// @param function   position among the names
   /// @param arguments  where each argument lies
   /// @return false where it could not be started, as on a side stream of which the release does not
   ///         tell enough
-  /// @throws c10::Error what PyTorch says of what failed on the stream
-  bool run(unsigned blocks, unsigned threads, void** arguments) const;
+  [[nodiscard]] bool start(std::size_t function,
+                           unsigned blocks,
+                           unsigned threads,
+                           void** arguments) const;
+
+  /// Waits until that stream is done.
+  /// @throws c10::Error what PyTorch says of what failed on it
+  void wait() const;
 
  private:
   struct Impl;
-  explicit CudaKernel(std::unique_ptr<Impl> impl);
+  explicit CudaProgram(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
+
+/// Whether the calling thread's current stream of the device captures a graph: nothing is computed
+/// on it, and it is neither to be waited for nor given work. False where there is no such stream.
+bool captures_graph(const c10::Device& device);
 
 }  // namespace repro_check::capture
