@@ -18,6 +18,7 @@
 #include "comparators/align/pairing.h"
 #include "comparators/measure/metrics.h"
 #include "comparators/measure/policy.h"
+#include "comparators/measure/samples.h"
 #include "core/error.h"
 #include "core/tensor/content.h"
 #include "core/tensor/dtype.h"

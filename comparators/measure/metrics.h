@@ -5,8 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
-#include <span>
-#include <string>
 #include <vector>
 
 #include "comparators/measure/policy.h"
@@ -19,38 +17,6 @@
 #include "core/tensor/tensor_record.h"
 
 namespace repro_check::comparators {
-
-/// The first elements whose bits differ, at most `limit`, in row-major order.
-/// @param baseline, candidate  same dtype and shape
-std::vector<Sample> first_differences(core::TensorView baseline,
-                                      core::TensorView candidate,
-                                      std::size_t limit);
-
-/// The same of a part of a tensor, behind what `samples` already holds, until they are `limit`.
-/// @param baseline, candidate  of the shape of the whole tensor and with the bytes of the part
-/// @param first  index of the first element of the part
-void add_differences(core::TensorView baseline,
-                     core::TensorView candidate,
-                     std::uint64_t first,
-                     std::size_t limit,
-                     std::vector<Sample>& samples);
-
-/// Shortest text that reads back as this element, 8 and 16 bit floats through float32: `0.1`, `-0`,
-/// `nan`, `inf`, `(1-2j)`, `True`.
-/// @param element  element_size(dtype) bytes, little-endian
-std::string element_text(core::Dtype dtype, std::span<const std::byte> element);
-
-/// Greatest number of blocks in a row and in a column of a map.
-inline constexpr std::uint32_t kMapBlocks = 64;
-
-/// Where two tensors of one dtype and shape differ in some bit; NaN is no special case.
-/// @param element_size  bytes of an element, at least 1
-/// @param baseline, candidate  element_count(shape) elements each, at least one
-/// @return without op and slot
-DifferenceMap map_differences(std::span<const std::int64_t> shape,
-                              std::size_t element_size,
-                              std::span<const std::byte> baseline,
-                              std::span<const std::byte> candidate);
 
 /// Every metric of TensorMetrics in one pass over the two contents. Inside a leaf, element i is
 /// added to lane i mod 8 in index order, then ((0+1)+(2+3))+((4+5)+(6+7)): the result depends on

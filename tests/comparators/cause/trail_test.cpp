@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "comparators/measure/metrics.h"
+#include "comparators/measure/samples.h"
 #include "tests/comparators/cause/cause_traces.h"
 
 namespace repro_check::comparators::trail_test {

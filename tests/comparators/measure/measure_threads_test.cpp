@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "comparators/measure/metrics.h"
+#include "comparators/measure/samples.h"
 #include "core/tensor/content.h"
 #include "tests/comparators/measure/tensor_pair.h"
 

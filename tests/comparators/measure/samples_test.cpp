@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "comparators/measure/samples.h"
+
 #include <doctest/doctest.h>
 
-#include "comparators/measure/metrics.h"
 #include "tests/comparators/measure/tensor_pair.h"
 
 namespace repro_check::comparators {
