@@ -75,7 +75,10 @@ class Recording {
     std::vector<core::Setting> generators;
     if (plan.seed) capture::seed_generators(*plan.seed, generators);
     describe(plan, std::move(generators));
-    sites_.record_only(plan);
+    core::RecordedPart part = plan;
+    // What ranks exchange inside of a step is read: what the step leaves does not tell it.
+    if (plan.depth == core::DumpDepth::kBlocks) part.optimizer = core::OptimizerReading::kOperators;
+    sites_.record_only(std::move(part));
     if (plan.depth == core::DumpDepth::kBlocks) {
       blocks_.emplace(plan, sites_);
       watch_first_operator();
@@ -153,6 +156,7 @@ class Recording {
 
   void end() {
     if (ended_ || is_worker()) return;
+    ran_unread_ = ran_unread();  // before operators of our own run
     ended_ = true;
     scope_.reset();
     // Behind the scope, which settles a call that raised.
@@ -177,7 +181,9 @@ class Recording {
     sink_->finish(manifest_);
   }
 
-  [[nodiscard]] bool ran_unread() const { return blocks_ && operators() == 0 && ran_operator(); }
+  [[nodiscard]] bool ran_unread() const {
+    return ended_ ? ran_unread_ : blocks_ && operators() == 0 && ran_operator();
+  }
 
   [[nodiscard]] std::uint64_t operators() const {
     const capture::CaptureCounts counts = ended_ ? counts_ : capture_->counts();
@@ -246,6 +252,7 @@ class Recording {
   void begin_step(std::uint32_t step, bool of_ancestors = true) {
     capture_->set_step(step, of_ancestors);
     sites_.begin_step();
+    if (blocks_) sites_.read_contents(blocks_->are_recorded(step));
     const bool wanted = observes_ && sites_.is_recorded(step);
     if (!wanted || !intercepts_) capture_->forget_contents();
     intercepts_ = wanted;
@@ -401,6 +408,7 @@ class Recording {
   std::optional<capture::Capture> capture_;
   std::optional<capture::Capture::Scope> scope_;
   capture::CaptureCounts counts_;  ///< once it has ended
+  bool ran_unread_ = false;        ///< likewise
   bool intercepts_ = true;
   std::atomic<bool> keeps_key_ = false;
   std::atomic<bool> ended_ = false;
@@ -873,8 +881,10 @@ void repro_check_written(void* tensor) {
 
 int repro_check_exclude(int excluded) {
   const bool before = c10::impl::tls_is_dispatch_key_excluded(capture::kCaptureKey);
-  c10::impl::tls_set_dispatch_key_excluded(capture::kCaptureKey, excluded != 0);
-  return before ? 1 : 0;
+  c10::impl::tls_set_dispatch_key_excluded(capture::kCaptureKey, (excluded & 1) != 0);
+  // LibTorch excludes the key as well, inside of what a class of tensors does.
+  const bool was_hidden = ProgramSites::hide((excluded & 2) != 0);
+  return (before ? 1 : 0) + (was_hidden ? 2 : 0);
 }
 
 void repro_check_name(void* tensor, const char* name, int kind) {

@@ -142,8 +142,9 @@ void repro_check_read(void* tensor);
 /// @param tensor  address of its TensorImpl
 void repro_check_written(void* tensor);
 
-/// Whether the engine's key is excluded on the calling thread from here on.
-/// @return whether it was
+/// Excludes the engine's key on the calling thread from here on (1), and keeps what ranks exchange
+/// there out of the recording as well (3), or does neither (0).
+/// @return what was so before, to be given back
 int repro_check_exclude(int excluded);
 
 /// Names a tensor until an operator writes it.

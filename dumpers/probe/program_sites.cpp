@@ -33,7 +33,8 @@ struct Told {
                                 ///< gradients
   std::int64_t accumulated = kNoPass;  ///< the backward pass that has accumulated a gradient here
   std::optional<core::Phase> phase;
-  int unread = 0;  ///< calls entered and not left of which no contents are wanted
+  bool hidden = false;  ///< none of what runs here is the program's
+  int unread = 0;       ///< calls entered and not left of which no contents are wanted
   capture::Reading of_step = capture::Reading::kAll;  ///< of an optimizer, that runs here
   std::uint64_t opened = 0;                           ///< the first operator of that
   const PythonChain* elsewhere = nullptr;
@@ -134,6 +135,8 @@ void ProgramSites::leave_phase(std::optional<core::Phase> next) {
 }
 
 void ProgramSites::mark_unread(bool entered) { told().unread += entered ? 1 : -1; }
+
+bool ProgramSites::hide(bool hidden) { return std::exchange(told().hidden, hidden); }
 
 void ProgramSites::enter_step(std::uint64_t first, bool plain) {
   using capture::Reading;
@@ -252,15 +255,15 @@ ProgramSites::Site ProgramSites::hook_site(const Site& of, const PythonChain& ho
 }
 
 bool ProgramSites::runs_model(std::uint32_t step) const {
-  if (!is_recorded(step) || hides_step() || (part_.first_ops > 0 && recorded_ >= part_.first_ops))
-    return false;
+  const bool is_over = part_.first_ops > 0 && recorded_ >= part_.first_ops;
+  if (told().hidden || !is_recorded(step) || hides_step() || is_over) return false;
   return part_.phases.empty() ||
          std::ranges::find(part_.phases, current_phase().value_or(core::Phase::kForward)) !=
              part_.phases.end();
 }
 
 capture::Reading ProgramSites::reading() const {
-  return told().unread > 0 ? capture::Reading::kNone : told().of_step;
+  return told().unread > 0 || !reads_ ? capture::Reading::kNone : told().of_step;
 }
 
 std::shared_ptr<const core::CallSite> ProgramSites::current_site() {

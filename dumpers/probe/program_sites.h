@@ -52,6 +52,12 @@ class ProgramSites final : public capture::SiteProvider {
   /// Contents of what the calling thread does are not read until it leaves that.
   void mark_unread(bool entered);
 
+  /// Whether contents are read from here on, on all threads.
+  void read_contents(bool read) { reads_ = read; }
+  /// Whether what the calling thread does is none of the program's computation.
+  /// @return whether it was that before
+  static bool hide(bool hidden);
+
   /// A step of an optimizer begins on the calling thread.
   /// @param first  op index that its first operator has
   /// @param plain  what it leaves tells all of it
@@ -122,6 +128,7 @@ class ProgramSites final : public capture::SiteProvider {
   core::RecordedPart part_;
   GeneratorWatch generators_;
   std::atomic<bool> reduces_ = false;
+  std::atomic<bool> reads_ = true;
   std::atomic<std::uint64_t> recorded_ = 0;
   std::mutex mutex_;
   std::unordered_map<std::uint32_t, std::pair<std::string, std::string>> modules_;

@@ -37,6 +37,8 @@ struct Active {
   std::atomic<bool> is_unrecorded = false;
   std::atomic<void (*)()> on_unrecorded = nullptr;
   std::unique_ptr<torch::Library> library;  ///< that holds the fallback, once there is one
+  std::vector<std::unique_ptr<torch::Library>> exchanges;  ///< what stands before these
+  std::set<std::string> watched;                           ///< operators that `exchanges` hold
 };
 
 Active& active() {
@@ -60,6 +62,37 @@ void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::ji
       if (auto* tell = active().on_unrecorded.load()) tell();
     }
     op.redispatchBoxed(call.keys, stack);
+  }
+}
+
+/// Every thread has it among its keys, and no operator of c10d has a kernel there. So the kernels
+/// of exchanges are called although the engine's key is off, and no other operator is slower.
+constexpr c10::DispatchKey kExchangeKey = c10::DispatchKey::BackendSelect;
+
+void before_exchange(const c10::OperatorHandle& op,
+                     c10::DispatchKeySet keys,
+                     torch::jit::Stack* stack) {
+  const InUse until_done;
+  const Call call{
+      op, keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kExchangeKey), *stack};
+  if (Capture* capture = active().capture.load()) return capture->intercept_exchange(call);
+  op.redispatchBoxed(call.keys, stack);
+}
+
+/// Stays, as the fallback does. Other libraries bring more operators: asked whenever a group is
+/// made.
+void ensure_before_exchanges() {
+  Active& state = active();
+  const std::lock_guard<std::mutex> lock(state.mutex);
+  for (const c10::OperatorName& name : c10::Dispatcher::singleton().getAllOpNames()) {
+    const auto op = c10::Dispatcher::singleton().findSchema(name);
+    if (!op || !is_exchange(op->schema()) || op->hasKernelForDispatchKey(kExchangeKey)) continue;
+    const std::string full = c10::toString(name);
+    if (!state.watched.insert(full).second) continue;
+    state.exchanges.push_back(std::make_unique<torch::Library>(
+        torch::Library::IMPL, full.substr(0, full.find(':')), kExchangeKey, __FILE__, __LINE__));
+    state.exchanges.back()->impl(full.c_str(),
+                                 torch::CppFunction::makeFromBoxedFunction<&before_exchange>());
   }
 }
 
@@ -404,6 +437,14 @@ void Capture::intercept(const Call& call) {
   record(call, *plan, thread, inside, std::move(noted));
 }
 
+void Capture::intercept_exchange(const Call& call) {
+  // What a collective makes others of, in this process, is of that one.
+  const bool is_wanted = options_.depth == core::DumpDepth::kBlocks && this_thread().open.empty();
+  if (!is_wanted || only_shapes(call)) return redispatch(call);
+  forget_contents();  // of the operators that wrote what is sent none was seen
+  intercept(call);
+}
+
 void Capture::intercept_hidden(const Call& call, const OperatorPlan& plan, ThreadState& thread) {
   if (options_.disable_dropout && !plan.doors.empty()) {
     std::vector<core::Substitution> noted;
@@ -510,6 +551,7 @@ void wait_for_ranks(const OperatorPlan& plan, const torch::jit::Stack& stack) {
 void Capture::name_group(const void* group,
                          const std::string& name,
                          std::vector<std::int64_t> ranks) {
+  if (options_.depth == core::DumpDepth::kBlocks) ensure_before_exchanges();
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     exchanges_.name_group(group, name);

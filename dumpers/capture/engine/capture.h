@@ -250,6 +250,8 @@ class Capture : core::Pinned {
 
   /// Runs the operator, recording it and changing what the options ask for. Called by the fallback.
   void intercept(const Call& call);
+  /// The same at depth blocks, where the fallback is off: of what ranks exchange, and only that.
+  void intercept_exchange(const Call& call);
 
   /// Tells the sink more of the recording than it was told when that began.
   void tell(const core::RunManifest& manifest);

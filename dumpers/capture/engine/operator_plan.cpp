@@ -199,9 +199,13 @@ bool is_filled(std::string_view name, bool returns_tensors) {
          (name == "tensors" && !returns_tensors);
 }
 
+bool is_of_groups(const c10::FunctionSchema& schema) {
+  return starts_with_any(schema.name(), {"c10d::", "_c10d_functional", "_dtensor::"});
+}
+
 /// By the group that it is given: c10d's is an object, that of the functional ones its name.
 void find_exchange(const c10::FunctionSchema& schema, OperatorPlan& plan) {
-  if (!starts_with_any(schema.name(), {"c10d::", "_c10d_functional", "_dtensor::"})) return;
+  if (!is_of_groups(schema)) return;
   plan.waits = schema.name() == kWaitTensor;
   plan.group_argument = std::max(plan.find("process_group"), plan.find("group_name"));
   // A batch of messages makes each of them by itself.
@@ -295,6 +299,14 @@ OperatorPlan& OperatorPlans::find(const c10::OperatorHandle& op) {
   fresh->matches_exclude = matches(exclude_, *fresh);
   plan = std::move(fresh);
   return *plan;
+}
+
+bool is_exchange(const c10::FunctionSchema& schema) {
+  if (!is_of_groups(schema)) return false;
+  OperatorPlan plan;
+  add_arguments(schema, plan);
+  find_exchange(schema, plan);
+  return plan.exchange != Exchange::kNone;
 }
 
 bool OperatorPlans::any_matches(const std::string& pattern) const {

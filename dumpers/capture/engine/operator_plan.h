@@ -182,6 +182,9 @@ struct OperatorPlan {
   [[nodiscard]] int find(std::string_view name) const noexcept;
 };
 
+/// Whether an operator is an Exchange.
+bool is_exchange(const c10::FunctionSchema& schema);
+
 /// Plans by operator. Not thread safe: the engine's lock is held.
 class OperatorPlans {
  public:

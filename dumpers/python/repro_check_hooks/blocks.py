@@ -17,12 +17,13 @@ _FEW = 20  # blocks, where nobody says how many
 class _Told:
     """A module whose calls the probe is told of: a root, or of a block the first or the last one, or both.
 
-    number: of the path that it has as a block; begins, ends: what a call of it is of a call of the block."""
+    number: of the path that it has as a block; begins, ends: what a call of it is of a call of the block; is_replica:
+    a root, or what a wrapper of replicas calls."""
 
-    __slots__ = ("begins", "ends", "number", "root", "seen", "path")
+    __slots__ = ("begins", "ends", "is_replica", "number", "root", "seen", "path")
 
     def __init__(self):
-        self.number, self.path, self.begins, self.ends = 0, "", False, False
+        self.number, self.path, self.begins, self.ends, self.is_replica = 0, "", False, False, False
         self.root, self.seen = None, False
 
 
@@ -101,6 +102,8 @@ class Blocks(Modules):
                 guarded(self._recording.parameters.at_call)(module)
         elif inside and inside[0].root is not None and inside[0].root.is_first:
             inside[0].root.called.add(id(module))
+        if told.is_replica and self._recording.ranks.enters and not self._recording.is_unread():
+            guarded(self._recording.ranks.enter_replica)(module, args)
         told.seen = True
         inside.append(told)
         reads = self._recording.probe.repro_check_enter_block_module(told.number)
@@ -173,6 +176,7 @@ class Blocks(Modules):
         inside, key = self._inside(), id(module)
         if not inside:
             self._number(module)
+            self._recording.ranks.expects()
             return self._told.get(key)
         root = inside[0].root
         if key not in self._numbers:
@@ -202,8 +206,10 @@ class Blocks(Modules):
         module, prefix = super()._name_root(called)
         root = _Root(module, prefix)
         self._choose(root, module)
-        told = self._told.setdefault(id(called), _Told())
-        told.root, told.number = root, told.number or self._numbers[id(called)]
+        for each in {id(called): called, id(module): module}.values():
+            told = self._told.setdefault(id(each), _Told())
+            told.number, told.is_replica = told.number or self._numbers[id(each)], True
+        self._told[id(called)].root = root
 
     def _end_first_call(self, root):
         """What was to be a block and was not called has given way to what is below it; all others are let through."""
@@ -243,7 +249,7 @@ class Blocks(Modules):
         root.chosen = [(path, [weakref.ref(each) for each in modules]) for path, modules in chosen]
         for key, told in root.told.items():
             told.begins = told.ends = False
-            if told.root is None and self._told.get(key) is told:
+            if not told.is_replica and self._told.get(key) is told:
                 del self._told[key]
         root.told = {}
         for path, modules in chosen:

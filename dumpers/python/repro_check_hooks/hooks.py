@@ -222,11 +222,11 @@ class Excluded:
 
     def __init__(self, excluded: bool) -> None:
         self._probe = None if recording is None else recording.probe
-        self._excluded = excluded
+        self._excluded = 3 if excluded else 0  # see repro_check_exclude() of the probe
 
     def __enter__(self) -> None:
         if self._probe is not None:
-            self._before = self._probe.repro_check_exclude(int(self._excluded))
+            self._before = self._probe.repro_check_exclude(self._excluded)
 
     def __exit__(self, *_error: object) -> None:
         if self._probe is not None:

@@ -31,6 +31,8 @@ def on_distributed(module):
     for name in ("new_group", "_new_group_with_tag", "split_group"):
         if hasattr(module, name):  # what ranks exchange is of a group: which there are is told when they have been made
             tell(module, name, lambda *_args, **_kwargs: hooks.recording.ranks.tell_groups(module))
+    if hooks.plan.get("depth") == "blocks":
+        tell(module, "recv", lambda _sender, tensor, *_args, **_kwargs: hooks.recording.ranks.received(tensor))
     for name in ("all_gather_object", "gather_object", "broadcast_object_list", "scatter_object_list",
                  "send_object_list", "recv_object_list"):
         # They travel pickled, in memory of which nobody writes the end: bytes that say nothing of what is computed.
@@ -134,6 +136,7 @@ class Ranks:
         self._joined = 0  # contexts of join() that were left
         self._averages = False
         self._through = False  # the forward pass that begins came through its wrapper
+        self._begun = {}  # id of a module, of which has been told what it begins with -> weak reference
 
     def expects(self):
         """A forward pass, of which nobody knows how it begins: of one more model, or of the next step."""
@@ -195,13 +198,24 @@ class Ranks:
             return
         self.enters = False
         values, names = leaves(record_names.INPUT_VALUES, args), self._recording.modules.names
-        for prefix, tensors in ((record_names.PARAMETER_PREFIX, module.named_parameters()),
-                                (record_names.BUFFER_PREFIX, module.named_buffers())):
+        for prefix, tensors in self._held_by(module):
             values += [(f"{prefix}{names.get(id(tensor), name)}", tensor) for name, tensor in tensors]
         if wrapped:
             values.append((record_names.THROUGH_WRAPPER, float(self._through)))
         self._through = False
         self._recording.record(record_names.REPLICA_RECORD, values)
+
+    def _held_by(self, module):
+        """At depth blocks all parameters once, since they are read behind steps, and later on the smallest one, which
+        shows that ranks average their parameters. Masks and tables are no statistics."""
+        parameters, buffers = module.named_parameters(), module.named_buffers()
+        if self._recording.of_blocks:
+            if self._begun.get(id(module), lambda: None)() is module:
+                trained = [each for each in parameters if each[1].requires_grad]
+                parameters = [min(trained, key=lambda each: each[1].numel())] if trained else ()
+            self._begun[id(module)] = weakref.ref(module)
+            buffers = [(name, tensor) for name, tensor in buffers if tensor.is_floating_point()]
+        return (record_names.PARAMETER_PREFIX, parameters), (record_names.BUFFER_PREFIX, buffers)
 
     def _trains(self, module, wrapped):
         """Whether the pass that begins is one of the training, for which all ranks must have the same. Some evaluate
@@ -213,6 +227,11 @@ class Ranks:
     @staticmethod
     def is_wrapper(module):
         return type(module).__name__ in _WRAPPERS
+
+    def received(self, tensor):
+        """What a message holds: no operator is recorded that reads it."""
+        if self.joins:
+            self._recording.record(record_names.READ_RECORD, [(record_names.ONLY_TENSOR, tensor)])
 
     def tell_place(self, name, tensor):
         place = guarded(_place_of)(tensor)
