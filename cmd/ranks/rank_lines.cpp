@@ -163,6 +163,8 @@ void describe(auto f, Of<decltype(f), RankLine>& it) {
               "passes", Columns{it.rank.roots.passes})MEMBER(norms)
               .unless_empty("passes_on", it.rank.roots.passes_on) SOMETIMES(past_wrapper)
                   SOMETIMES(peers)
+              .unless_empty("of_blocks", it.rank.of_blocks)
+              .unless_empty("stays", it.rank.roots.stays)
               .unless_empty("nan", it.rank.roots.nan) NAMED("tensors_unread", rank.roots.unread)
                   NAMED("unplaced", rank.roots.exchanges.unplaced)
                       NAMED("inside", rank.roots.exchanges.inside)

@@ -210,7 +210,7 @@ Json ranks_document(const RanksReport& it, const RankReads& reads, const std::st
       MEMBER(set_aside) MEMBER(collectives) MEMBER(messages) MEMBER(unplaced) MEMBER(norms);
   const auto open = f.part("open_norms", it.open_norms > 0);
   if (open) (*open)("count", it.open_norms)("why", Sentence{it.why_open});
-  f MEMBER(alone) NAMED("tensors_unread", unread);
+  f MEMBER(alone) NAMED("tensors_unread", unread) MEMBER(of_blocks);
   f MEMBER(why_not);
   document["first"] = nullptr;
   document["cause"] = nullptr;
@@ -282,7 +282,7 @@ RanksHeadline headline(const Json& document, const RanksReport& report) {
                         escape_name(document["cause"]["title"].get<std::string>()))};
   }
   if (status == "in_sync") {
-    return {"IN SYNC",
+    return {report.of_blocks ? "IN SYNC at the borders of blocks" : "IN SYNC",
             fmt::format("{}, {}",
                         format_count(report.ranks.size(), "rank"),
                         format_count(report.steps, "step"))};
@@ -356,6 +356,7 @@ RanksBody body_of(Json document, const RanksReport& report) {
   Json raised = only(ranks, "raised", {"steps", "raised", "said"});
   std::size_t ranks_read = ranks.size();
   for (const Json& each : unread) ranks_read -= each["count"].get<std::size_t>();
+  if (!report.of_blocks) document.erase("of_blocks");
   if (report.is_unnamed) document["unnamed"] = {{"of", ranks_read}};
   document["unread_ranks"] = std::move(unread);
   document["stopped"] = std::move(stopped);

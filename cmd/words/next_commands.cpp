@@ -272,7 +272,8 @@ std::vector<std::string> next_commands(const Report& report, const RenderOptions
   const bool is_judged = report.status == Status::kDiverged;
   const auto& first = report.first_divergence;
   const auto asks_for_operators = [](const core::OpRecord& record) {
-    return core::is_of_blocks(record) || (record.op && record.op->name == core::kLossRecord);
+    if (core::is_of_blocks(record)) return true;
+    return record.op && (record.op->name == core::kLossRecord || core::is_of_ranks(*record.op));
   };
   if (is_judged && report.blocks && first && asks_for_operators(shown_record(*first))) {
     return record_operators(report);

@@ -108,6 +108,7 @@ std::string borders_pass_text(const Report& report) {
   const std::string what = joined({blocks.compared > 0 ? "outputs" : "",
                                    blocks.losses > 0 ? "losses" : "",
                                    blocks.parameters > 0 ? "parameters" : "",
+                                   blocks.exchanges > 0 ? "collectives" : "",
                                    report.returned.compared > 0 ? "results" : ""},
                                   ", ");
   if (blocks.compared == 0) return " but for blocks, none of which was called: " + what;
@@ -654,7 +655,9 @@ std::string blocks_text(const Report& report) {
     text += fmt::format(", {} not read", format_count(blocks.parameters_unread));
   }
   if (const std::uint64_t records = report.coverage.compared; records > 0) {
-    text += fmt::format("; {} of batches, losses and steps", format_count(records, "record"));
+    text += fmt::format("; {} of batches, losses{} and steps",
+                        format_count(records, "record"),
+                        blocks.exchanges > 0 ? ", collectives" : "");
   }
   if (!blocks.unopened.empty()) {
     text += fmt::format("; types that are not read: {}", fmt::join(blocks.unopened, ", "));
@@ -662,7 +665,8 @@ std::string blocks_text(const Report& report) {
   if (!blocks.not_seen.empty()) {
     text += fmt::format("; not called: {}", fmt::join(blocks.not_seen, ", "));
   }
-  return text + "; no operator was compared";
+  return text +
+         (blocks.exchanges > 0 ? "; no other operator was compared" : "; no operator was compared");
 }
 
 std::string_view verified_text(bool whole) noexcept {

@@ -121,6 +121,7 @@ class BlockComparer {
     for (std::uint64_t i = 0; i < baseline_.op_count(); ++i) {
       const core::OpHead record = baseline_.op_head(i);
       result_.losses += is_loss(record) ? 1U : 0U;
+      result_.exchanges += record.op && record.op->name == core::kCollectiveRecord ? 1U : 0U;
       result_.updates += record.op && record.op->name == core::kStepRecord ? 1U : 0U;
     }
     return std::move(result_);
@@ -205,7 +206,7 @@ class BlockComparer {
     const std::vector<Border> ours = read_parameters(baseline_, names);
     const std::vector<Border> theirs = read_parameters(candidate_, names);
     const auto [to_theirs, to_ours] = pair_up(ours, theirs);
-    std::map<std::uint32_t, std::uint32_t> read_equal;  // the last step, by name
+    std::map<std::uint32_t, std::uint32_t> read_equal;             // the last step, by name
     std::map<std::uint32_t, std::optional<std::uint32_t>> before;  // the same, before the first
     for (std::size_t at = 0; at < ours.size(); ++at) {
       const std::size_t other = to_theirs[at];
@@ -234,7 +235,8 @@ class BlockComparer {
     }
     result_.parameters_unread += static_cast<std::uint64_t>(std::ranges::count(to_ours, kNone));
     // Nothing, which is less than every step, where one of them was never read before.
-    const auto least = std::ranges::min_element(before, {}, [](const auto& of) { return of.second; });
+    const auto least =
+        std::ranges::min_element(before, {}, [](const auto& of) { return of.second; });
     if (least != before.end()) result_.settled = least->second;
   }
 
@@ -356,8 +358,7 @@ Cause cause_of(const ParameterDivergence& parameter) {
   cause.advice = Phrase("do-record-operators");
   cause.evidence.emplace_back("parameter-behind-borders");
   if (parameter.read_equal) {
-    cause.evidence.push_back(
-        Phrase("parameter-read-equal", {{"step", *parameter.read_equal}}));
+    cause.evidence.push_back(Phrase("parameter-read-equal", {{"step", *parameter.read_equal}}));
   } else {
     cause.evidence.emplace_back("parameter-not-read");
   }
@@ -406,11 +407,17 @@ OpDivergence shown(const ParameterDivergence& parameter) {
   return shown;
 }
 
-/// A loss that leads: the borders before it agree, and nothing recorded says what made it of them.
-void explain_loss(Report& report) {
-  if (!report.first_divergence || !is_loss(shown_record(*report.first_divergence))) return;
-  Cause& cause = report.first_divergence->cause;
-  cause = Cause(CauseKind::kNone, {Phrase("loss-behind-borders")}, Phrase("do-record-operators"));
+/// A loss that leads, or what a rank hands to others: the borders before it agree, and nothing
+/// recorded says what made it of them.
+void explain_record(Report& report) {
+  if (!report.first_divergence) return;
+  const OpDivergence& lead = *report.first_divergence;
+  const core::OpRecord& record = shown_record(lead);
+  const bool hands_over = record.op && core::is_of_ranks(*record.op) && !lead.inputs.empty();
+  if (!hands_over && !is_loss(record)) return;
+  Phrase why(hands_over ? "exchange-behind-borders" : "loss-behind-borders");
+  report.first_divergence->cause =
+      Cause(CauseKind::kNone, {std::move(why)}, Phrase("do-record-operators"));
 }
 
 }  // namespace
@@ -422,7 +429,7 @@ BlockComparison compare_blocks(const core::DumpSource& baseline,
 
 void lead_with_block(Report& report) {
   if (!report.blocks) return;
-  if (!report.blocks->parts()) return explain_loss(report);
+  if (!report.blocks->parts()) return explain_record(report);
   std::optional<OpDivergence> lead;
   Moment when;
   if (report.blocks->first) {
@@ -438,7 +445,7 @@ void lead_with_block(Report& report) {
     }
   }
   if (report.first_divergence) {
-    if (moment_of(shown_record(*report.first_divergence)) < when) return explain_loss(report);
+    if (moment_of(shown_record(*report.first_divergence)) < when) return explain_record(report);
     report.divergences.insert(report.divergences.begin(), *std::move(report.first_divergence));
   }
   // No record says what made a loss: behind a border that differs it follows from that.

@@ -56,6 +56,7 @@ void note_manifest(const core::RunManifest& manifest, RankRead& read) {
   read.run_id = manifest.run_id;
   read.attempt = manifest.attempt;
   read.only = manifest.trace.only;
+  read.of_blocks = manifest.trace.depth == core::kDepthBlocks;
   read.averages = core::environment_fact(manifest, core::kAverager) != nullptr;
   read.joined.clear();
   for (const core::EnvironmentFact& fact : manifest.environment) {
@@ -173,7 +174,8 @@ class ReadingOfRanks {
                                       const ReplicaRoot& root,
                                       const ReplicaSeries& series) const {
     if (series.kind == ReplicaKind::kActivations) return crossings_of(dump, root.op, series.part);
-    const core::OpRecord record = dump.op(root.op);
+    core::OpRecord record = dump.op(root.op);
+    if (series.kind == ReplicaKind::kParameters) ParameterRows(dump).put_into(record);
     const Replication replication{reads_.apart, rank.replicas, rank.meshes};
     ReplicaItems items = replication.items_of(record, series.kind, series.part);
     // They tell why a norm differs.

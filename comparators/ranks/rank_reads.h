@@ -32,6 +32,9 @@ struct RankRead {
   std::string run_id;                 ///< empty: older than 1.4
   std::uint64_t attempt = 0;
   std::string only;  ///< the part of the program that was recorded; empty = all of it
+  /// What goes into blocks and comes out was recorded, and neither gradients, nor what optimizers
+  /// keep, nor operators but those that exchange.
+  bool of_blocks = false;
 
   [[nodiscard]] std::uint32_t number() const noexcept { return state.recording.rank; }
 };

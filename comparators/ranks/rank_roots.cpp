@@ -227,7 +227,8 @@ class CrossingReader {
 /// Puts the records of one rank together, in order.
 class RankReader {
  public:
-  explicit RankReader(const Replication& replication) : replication_(replication) {}
+  RankReader(const Replication& replication, const core::RunManifest& manifest)
+      : replication_(replication), of_blocks_(manifest.trace.depth == core::kDepthBlocks) {}
 
   void add_draw(const core::OpRecord& record) {
     if (!record.generator) return;
@@ -262,7 +263,11 @@ class RankReader {
       largest_gradient_ = std::max(largest_gradient_, elements);
     }
     if (!replication_.replicas.everywhere() && record.step < 2) add_gradients(record);
-    still_.see_step(record);
+    if (of_blocks_) {
+      see_parameters(record);
+    } else {
+      still_.see_step(record);
+    }
     look_for_nan(record, core::kParameterPrefix, NanStage::kParameters);
     begin(record);
     add_kinds(record, core::kStepRecord, record.step);
@@ -334,12 +339,16 @@ class RankReader {
   /// For as long as nothing was stepped.
   void add_early(const core::OpRecord& record) { exchanged_.see(record); }
 
+  /// Behind which no operator says whose parameters work on what was brought.
+  void expect_experts() { has_experts_ = true; }
+
   RankRoots finish(const ExchangeReader& exchanges,
                    const DataOrder& data,
                    const core::RunManifest& manifest,
                    SharedColumns& shared) {
     found_.still = still_.finish(manifest);
     found_.exchanged = exchanged_.finish();
+    if (of_blocks_) finish_blocks(manifest);
     for (auto& [series, column] : columns_) {
       found_.columns.emplace(series, shared.keep(std::move(column)));
     }
@@ -365,6 +374,27 @@ class RankReader {
     };
     const auto found = std::ranges::find_if(record.tensors, is_nan);
     if (found != record.tensors.end()) found_.nan = {record.step, stage, record.index, found->slot};
+  }
+
+  /// Which of several readings of a parameter differ: nobody tells of its gradients.
+  void see_parameters(const core::OpRecord& record) {
+    std::uint64_t ignored = 0;
+    for (const ReplicaItem& item : items_below(record, core::kParameterPrefix, ignored)) {
+      const auto [known, is_new] = values_.try_emplace(item.name, item.digest);
+      if (is_new) continue;
+      found_.stays = found_.stays.value_or(true) && known->second == item.digest;
+    }
+  }
+
+  /// What gradients and operators say elsewhere.
+  void finish_blocks(const core::RunManifest& manifest) {
+    for (const core::NamedTensor& tensor : manifest.named_tensors) {
+      if (tensor.kind != core::NamedTensorKind::kParameter) continue;
+      const auto elements = static_cast<std::uint64_t>(core::element_count(tensor.shape));
+      largest_gradient_ = std::max(largest_gradient_, elements);
+    }
+    if (!has_experts_) return;
+    for (const ReplicaItem& item : found_.beginning) found_.exchanged.insert(item.name);
   }
 
   /// Of the first two steps.
@@ -414,14 +444,29 @@ class RankReader {
     for (std::size_t k = 0; k < kReplicaKinds; ++k) {
       const auto kind = static_cast<ReplicaKind>(k);
       if (rule_of(kind).record != name) continue;
+      const bool in_shares = of_blocks_ && kind == ReplicaKind::kParameters;
       for (const auto& [part, root] : replication_.roots_of(record, kind, found_.unread)) {
-        columns_[{kind, ordinal, part}].add(
+        columns_[{kind, in_shares ? share_of(record, part) : ordinal, part}].add(
             step, {root.sum, record.index, static_cast<std::uint32_t>(root.items)});
       }
     }
   }
 
+  /// Behind a step a share of the parameters is read. Ranks that hold others besides may read
+  /// another one, and there is nothing to hold against it.
+  [[nodiscard]] std::uint32_t share_of(const core::OpRecord& record,
+                                       const std::string& part) const {
+    std::string names;
+    for (const ReplicaItem& item : replication_.items_of(record, ReplicaKind::kParameters, part)) {
+      names += item.name + '\n';
+    }
+    return static_cast<std::uint32_t>(digest_of(names).low);
+  }
+
   const Replication& replication_;
+  const bool of_blocks_;
+  bool has_experts_ = false;
+  std::map<std::string, core::Digest, std::less<>> values_;  ///< of parameters of blocks, the first
   RankRoots found_;
   StillParameterReader still_;
   ExchangedReader exchanged_;
@@ -541,6 +586,30 @@ std::vector<StepInputs> InputReader::digests() const {
   return digests;
 }
 
+ParameterRows::ParameterRows(const core::DumpSource& dump) : dump_(dump) {
+  for (std::uint64_t i = 0; i < dump.parameter_count(); ++i) {
+    rows_[dump.parameter(i).step].push_back(i);
+  }
+}
+
+void ParameterRows::put_into(core::OpRecord& record) const {
+  const auto rows = rows_.find(record.step);
+  if (record.op->name != core::kStepRecord || rows == rows_.end()) return;
+  for (std::uint64_t i = record.index + 1; i < dump_.op_count(); ++i) {
+    const core::OpHead next = dump_.op_head(i);
+    if (next.step > record.step) break;
+    if (next.step == record.step && next.op->name == core::kStepRecord) return;
+  }
+  for (const std::uint64_t i : rows->second) {
+    const core::ParameterRow row = dump_.parameter(i);
+    core::TensorRecord& tensor = record.tensors.emplace_back();
+    tensor.role = core::TensorRole::kOutput;
+    tensor.slot = std::string(core::kParameterPrefix) + row.name;
+    tensor.state = row.digest ? core::ContentState::kHashed : core::ContentState::kNone;
+    tensor.digest = row.digest.value_or(core::Digest{});
+  }
+}
+
 ReplicaItems crossings_of(const core::DumpSource& dump,
                           std::uint64_t first,
                           const std::string& part) {
@@ -608,13 +677,16 @@ RankRoots read_rank(const core::DumpSource& dump,
                     std::uint32_t rank,
                     const Replication& replication,
                     SharedColumns& shared) {
-  RankReader reader(replication);
+  RankReader reader(replication, dump.manifest());
+  const ParameterRows parameters(dump);
   ExchangeReader exchanges(dump, rank);
   DataOrderReader data;
   bool is_early = has_all_to_all(dump);
+  if (is_early) reader.expect_experts();
   core::OpRecord record;
   const auto whole = [&](std::uint64_t op) -> const core::OpRecord& {
     dump.read_op(op, record);
+    parameters.put_into(record);
     return record;
   };
   for (std::uint64_t i = 0; i < dump.op_count(); ++i) {

@@ -225,6 +225,9 @@ struct RankRoots {
   bool passes_on = false;
   std::set<std::uint32_t> past_wrapper;  ///< steps whose forward pass did not come through it
   std::uint64_t unread = 0;              ///< tensors without a digest
+  /// Of a recording of blocks: no parameter that was read behind several steps moved. Empty where
+  /// none was, and of other recordings.
+  std::optional<bool> stays;
   std::optional<NanValue> nan;
   ExchangeRoots exchanges;
   RankData data;
@@ -248,6 +251,22 @@ class InputReader {
 
  private:
   std::map<std::uint32_t, std::string> read_;
+};
+
+/// Puts the parameters of a recording of blocks, which are rows of their own, into the last record
+/// of a step of an optimizer of each step, so that they are read as those of other recordings are.
+/// Their digests are those of borders: comparable among each other alone.
+class ParameterRows {
+ public:
+  /// @param dump  borrowed
+  explicit ParameterRows(const core::DumpSource& dump);
+
+  /// @param record  any; other records stay as they are
+  void put_into(core::OpRecord& record) const;
+
+ private:
+  const core::DumpSource& dump_;
+  std::map<std::uint32_t, std::vector<std::uint64_t>> rows_;  ///< by step
 };
 
 /// All that crosses in the step of a record and that these ranks hold alike, in their order.

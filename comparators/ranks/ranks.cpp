@@ -78,6 +78,7 @@ class ReplicaComparison {
     report_.ranks.push_back(rank.state);
     if (!rank.state.is_read()) return;
     report_.unread += rank.roots.unread;
+    report_.of_blocks = report_.of_blocks || rank.of_blocks;
     report_.steps = read_.empty() ? rank.state.steps : std::min(report_.steps, rank.state.steps);
     read_.push_back(&rank);
   }
@@ -121,8 +122,11 @@ class ReplicaComparison {
     });
     differ_in(FindingId::kSeveralAttempts,
               [](const RankRead& rank) { return fmt::format("attempt {}", rank.attempt); });
-    differ_in(FindingId::kSeveralParts,
-              [](const RankRead& rank) { return rank.only.empty() ? "everything" : rank.only; });
+    differ_in(FindingId::kSeveralParts, [](const RankRead& rank) {
+      const std::string what = rank.of_blocks ? "blocks" : "";
+      return rank.only.empty() ? (what.empty() ? "everything" : what)
+                               : rank.only + (what.empty() ? "" : " of " + what);
+    });
     const bool is_unnamed = !read_.empty() && std::ranges::all_of(read_, [](const RankRead* rank) {
       return rank->run_id.empty();
     });
@@ -199,13 +203,21 @@ class ReplicaComparison {
     difference.kind = series.kind;
     difference.step = step;
     difference.of = held.front().root.items;
+    difference.of_blocks = report_.of_blocks;
     difference.past_wrapper = std::ranges::any_of(read_, [&](const RankRead* rank) {
-      return rank->roots.past_wrapper.contains(moment.step);
+      const std::set<std::uint32_t>& steps = rank->roots.past_wrapper;
+      return report_.of_blocks ? !steps.empty() && *steps.begin() <= moment.step
+                               : steps.contains(moment.step);
     });
     const RankRead& first = *held.front().rank;
-    difference.other_passes = begins_other_passes(held, step);
+    // Behind a step of a recording of blocks not all parameters are read.
+    const std::uint32_t passes = begin_of_other_passes(held);
+    const bool since_then = report_.of_blocks && passes > 0 && passes <= step;
+    difference.other_passes = passes == step || since_then;
     difference.clipped_by_some = std::ranges::any_of(held, [&](const Held& each) {
-      return clips_at(*each.rank, moment.step) != clips_at(first, moment.step);
+      return report_.of_blocks
+                 ? clips_until(*each.rank, moment.step) != clips_until(first, moment.step)
+                 : clips_at(*each.rank, moment.step) != clips_at(first, moment.step);
     });
     difference.other_inputs = differ(held, step, &RankRoots::inputs);
     // What was alike before is no sum that is missing.
@@ -344,7 +356,7 @@ class ReplicaComparison {
   }
 
   /// Ranks that have other numbers of micro-batches in all steps are meant to.
-  static bool begins_other_passes(const std::vector<Held>& held, std::uint32_t step) {
+  static std::uint32_t begin_of_other_passes(const std::vector<Held>& held) {
     const auto since = [](const std::vector<StepPasses>& one, const std::vector<StepPasses>& two) {
       const auto [at, other] = std::ranges::mismatch(one, two);
       if (at == one.end() && other == two.end()) return kNever;
@@ -354,7 +366,7 @@ class ReplicaComparison {
     const auto& passes = held.front().rank->roots.passes;
     std::uint32_t first = kNever;
     for (const Held& each : held) first = std::min(first, since(passes, each.rank->roots.passes));
-    return first == step;
+    return first;
   }
 
   static std::uint64_t all_passes(const RankRead& rank) {
@@ -368,6 +380,16 @@ class ReplicaComparison {
       return column.first.kind == ReplicaKind::kClipping &&
              std::ranges::binary_search(column.second->steps, step);
     });
+  }
+
+  static std::set<std::uint32_t> clips_until(const RankRead& rank, std::uint32_t step) {
+    std::set<std::uint32_t> steps;
+    for (const auto& [series, column] : rank.roots.columns) {
+      if (series.kind == ReplicaKind::kClipping) {
+        steps.insert(column->steps.begin(), std::ranges::upper_bound(column->steps, step));
+      }
+    }
+    return steps;
   }
 
   static bool is_declared(std::span<const RankRead> ranks) {
@@ -791,6 +813,7 @@ class ReplicaComparison {
 
   /// An optimizer that finds no gradient leaves its parameters alone.
   void find_no_gradients() {
+    if (report_.of_blocks) return;
     const auto has_none = [](const RankRead* rank) {
       return rank->roots.steps > 0 && !rank->roots.beginning.empty() &&
              !rank->roots.finds_gradients;
@@ -883,6 +906,7 @@ class ReplicaComparison {
 
   void find_frozen() {
     const bool frozen = !read_.empty() && std::ranges::all_of(read_, [](const RankRead* rank) {
+      if (rank->of_blocks) return rank->roots.stays.value_or(false);
       bool stays = false;
       for (const auto& [series, column] : rank->roots.columns) {
         if (series.kind != ReplicaKind::kParameters || series.ordinal != 0) continue;
@@ -896,7 +920,9 @@ class ReplicaComparison {
     });
     is_frozen_ = frozen;
     if (!frozen) return;
-    find(FindingId::kWeightsNeverMoved, Weight::kProof).with("steps", report_.steps);
+    find(FindingId::kWeightsNeverMoved, Weight::kProof)
+        .with("steps", report_.steps)
+        .with("gradients", !report_.of_blocks);
   }
 
   const RankReads& reads_;
@@ -996,11 +1022,20 @@ FindingId cause_of_gradients(const ReplicaDifference& first) {
   return first.some_have_none ? FindingId::kGradientsMissing : FindingId::kSomeGradientsNotReduced;
 }
 
+/// Of a recording of blocks: nothing says whether gradients, what the optimizer keeps, or somebody
+/// beside it made them differ.
+FindingId cause_of_parameters(const ReplicaDifference& first) {
+  if (!first.of_blocks) return FindingId::kWeightsWritten;
+  if (first.clipped_by_some) return FindingId::kClippedOnSomeRanks;
+  if (first.other_passes) return FindingId::kStepSkippedOnSomeRanks;
+  return first.past_wrapper ? FindingId::kCalledPastWrapper : FindingId::kWeightsPart;
+}
+
 FindingId cause_id(const ReplicaDifference& first) {
   switch (first.kind) {
     case ReplicaKind::kEntryParameters:
-      return first.step == 0 ? FindingId::kInitialWeightsDiffer
-                             : FindingId::kWeightsWrittenBetweenSteps;
+      if (first.step == 0) return FindingId::kInitialWeightsDiffer;
+      return first.of_blocks ? cause_of_parameters(first) : FindingId::kWeightsWrittenBetweenSteps;
     case ReplicaKind::kEntryBuffers:
       return FindingId::kStatisticsDrift;
     case ReplicaKind::kActivations:
@@ -1025,7 +1060,7 @@ FindingId cause_id(const ReplicaDifference& first) {
     case ReplicaKind::kParameters:
       break;
   }
-  return FindingId::kWeightsWritten;
+  return cause_of_parameters(first);
 }
 
 }  // namespace
@@ -1039,6 +1074,7 @@ Finding cause_of(const ReplicaDifference& first) {
   cause.with("names", first.names).with("odd_ranks", first.odd);
   cause.with("wrapper", first.has_wrapper).with("gradients", first.knows_gradients);
   if (first.kind == ReplicaKind::kLearningRates) cause.with("from_the_start", first.step == 0);
+  if (cause.id == FindingId::kWeightsPart) cause.with("next", first.step + 1);
   return cause;
 }
 

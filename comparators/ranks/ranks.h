@@ -132,6 +132,7 @@ struct ReplicaDifference {
   /// Of gradients: a collective gave all ranks the same.
   std::optional<BehindReduction> behind_reduction;
   bool past_wrapper = false;  ///< the forward pass of that step did not come through the wrapper
+  bool of_blocks = false;     ///< of no gradient anything is known
   /// Without a wrapper, where other parameters are each rank's own part: what is the same on all
   /// of them has on each the gradient of that part.
   bool beside_parts = false;
@@ -166,6 +167,8 @@ struct RanksReport {
   /// Why the ranks cannot be held against each other, though they were read; null = they can.
   std::optional<Finding> why_not;
   bool is_unnamed = false;  ///< no rank says of which run it is
+  /// Recordings of blocks: gradients, what optimizers keep and operators were not judged.
+  bool of_blocks = false;
   /// Something that is wrong although nothing that must be equal differs, or looks like it.
   std::vector<Finding> findings;
 

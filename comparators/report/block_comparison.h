@@ -44,11 +44,11 @@ struct ParameterDivergence {
 
 /// What two recordings of blocks say at their borders, and of parameters between steps.
 struct BlockComparison {
-  std::uint64_t blocks = 0;                ///< paths that both runs called
-  std::uint64_t steps = 0;                 ///< with a call of them
-  std::uint64_t compared = 0;              ///< calls in both runs of which what came out was read
-  std::uint64_t differing = 0;             ///< of those
-  std::uint64_t missing = 0;               ///< calls in one of the runs
+  std::uint64_t blocks = 0;     ///< paths that both runs called
+  std::uint64_t steps = 0;      ///< with a call of them
+  std::uint64_t compared = 0;   ///< calls in both runs of which what came out was read
+  std::uint64_t differing = 0;  ///< of those
+  std::uint64_t missing = 0;    ///< calls in one of the runs
   /// Of differing and missing: on threads beside the main one, whose race may decide which call of
   /// them is which. They are not judged.
   std::uint64_t of_threads = 0;
@@ -57,6 +57,7 @@ struct BlockComparison {
   std::uint64_t every = 1;                 ///< borders of each so many-th step were recorded
   std::uint64_t losses = 0;                ///< of the baseline: their records are compared
   std::uint64_t updates = 0;               ///< of the baseline: steps of optimizers
+  std::uint64_t exchanges = 0;             ///< of the baseline: collectives and messages
   std::uint64_t parameters = 0;            ///< compared, behind a step each
   std::uint64_t parameters_differing = 0;  ///< of those
   std::uint64_t parameters_unread = 0;     ///< that moved meanwhile, or were read in one run alone

@@ -56,6 +56,7 @@ enum class FindingId : std::uint8_t {
   kOptimizerOptionsDiffer,
   kOptimizerStateDiffers,
   kWeightsWritten,
+  kWeightsPart,
   // What ranks exchange.
   kExchangesPart,
   kCollectiveMismatch,

@@ -443,9 +443,9 @@ DESCRIBE(comparators::ParameterDivergence,
 DESCRIBE(comparators::BlockComparison,
          MEMBER(blocks) MEMBER(steps) MEMBER(every) MEMBER(compared) MEMBER(differing)
              MEMBER(missing) MEMBER(unread) TEXT(first_unread) MEMBER(parameters) MEMBER(losses)
-                 SOMETIMES(updates)                 MEMBER(parameters_differing) MEMBER(parameters_unread) MEMBER(unopened)
-                     MEMBER(not_seen) MEMBER(first) MEMBER(first_parameter) SOMETIMES(settled)
-                         SOMETIMES(of_threads))
+                 SOMETIMES(updates) SOMETIMES(exchanges) MEMBER(parameters_differing)
+                     MEMBER(parameters_unread) MEMBER(unopened) MEMBER(not_seen) MEMBER(first)
+                         MEMBER(first_parameter) SOMETIMES(settled) SOMETIMES(of_threads))
 
 DESCRIBE(comparators::RandomDraws,
          MEMBER(operators) MEMBER(devices) MEMBER(seeds) MEMBER(parting) SOMETIMES(of_host))

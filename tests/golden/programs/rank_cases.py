@@ -370,6 +370,94 @@ def replicas_on_some_ranks(now):
         now.grads["fc.bias"] = numbers("own")
 
 
+# Recordings of blocks.
+
+
+def of_blocks(now, read=None):
+    """The forward pass of step 0 has all parameters, later ones the smallest. read: names of those behind the step."""
+    if now.step:
+        now.begin.pop("fc.weight")
+    now.params = {name: now.params[name] for name in read or now.params}
+
+
+@training(blocks=True)
+def blocks_in_sync(now):
+    """Recordings of blocks agree, as far as they are judged."""
+    of_blocks(now)
+    now.buffers = {"bn.running_mean": numbers("mean", now.step)}
+
+
+@training(blocks=True)
+def blocks_initial_weights_differ(now):
+    """The wrapper does not hand out the weights of rank 0."""
+    if now.rank == 1:
+        other(now, now.begin)
+        other(now, now.params)
+    of_blocks(now)
+
+
+@training(ranks=3, blocks=True)
+def weights_part(now):
+    """What one of three ranks did, only gradients would tell; its weight is not read behind each step."""
+    if now.rank == 2 and now.step > 0:
+        now.params["fc.weight"] = numbers("own weight", now.step)
+    of_blocks(now, ["fc.bias"] if now.step == 1 else None)
+
+
+@training(blocks=True)
+def blocks_called_past_wrapper(now):
+    """The forward pass of step 1 did not go through the wrapper."""
+    now.through = 1.0 if now.step == 0 else 0.0
+    if now.rank == 1 and now.step > 0:
+        other(now, now.params)
+    of_blocks(now)
+
+
+@training(blocks=True)
+def blocks_weights_never_moved(now):
+    """No parameter moves; gradients are not known."""
+    now.params = {name: numbers(name) for name in now.NAMES}
+    of_blocks(now)
+
+
+@training(blocks=True, wrapper=False)
+def blocks_other_shares(now):
+    """Ranks that hold other parameters besides read other ones behind a step: only the same are held together."""
+    if now.rank == 1:
+        now.begin["own"] = now.params["own"] = numbers("own", now.step)
+    of_blocks(now, [["fc.weight", "fc.bias"], ["fc.weight", "own"]][now.rank] if now.step == 1 else None)
+
+
+@training(blocks=True, wrapper=False)
+def blocks_of_local_training(now):
+    """Parameters part and meet again, as the one that each forward pass begins with shows."""
+    if now.step == 1:
+        other(now, now.begin)
+    if now.step < 2:
+        other(now, now.params)
+    of_blocks(now)
+
+
+@training(blocks=True, wrapper=False)
+def blocks_of_experts(now):
+    """Nothing tells which parameters work on what an all_to_all brings: those of experts begin alike."""
+    if now.step == 0:
+        now.events.append(lambda rank: rank.op("c10d::alltoall_base_", [numbers("x", rank.rank)], [numbers("y", rank.rank)]))
+    if now.rank == 1:
+        other(now, now.params)
+    of_blocks(now)
+
+
+@case
+def blocks_and_operators():
+    """One rank was recorded at the borders of its blocks, and the other one with operators."""
+    train("run")
+    train("other", of_blocks, blocks=True)
+    pathlib.Path("run/rank-1").rename("one")
+    pathlib.Path("other/rank-1").rename("run/rank-1")
+    return [["ranks", "run"]]
+
+
 # What ranks exchange.
 
 

@@ -74,15 +74,16 @@ def below(prefix, values):
 class Rank(Recording):
     """One of several ranks of a training."""
 
-    def __init__(self, run, rank, ranks, facts=None, fields=None, wrapper=True):
+    def __init__(self, run, rank, ranks, facts=None, fields=None, wrapper=True, blocks=False):
         facts = {
             "distributed.rank": rank,
             "distributed.ranks": ranks,
             **({"distributed.wrapper": "DistributedDataParallel"} if wrapper else {}),
             **(facts or {}),
         }
-        super().__init__(pathlib.Path(run) / f"rank-{rank}", facts, fields)
-        self.rank, self.ranks = rank, ranks
+        depth = {"depth": "blocks"} if blocks else {}
+        super().__init__(pathlib.Path(run) / f"rank-{rank}", facts, fields, **depth)
+        self.rank, self.ranks, self.blocks = rank, ranks, blocks
         self.sequences = {}
 
     def group(self, name, *ranks):
@@ -124,15 +125,14 @@ class Rank(Recording):
                 beside={name: value for name, value in now.clip.items() if name not in told},
             )
         if now.steps:
-            rates = {f"lr[{group}]": rate for group, rate in enumerate(now.rates)}
-            self.record(
-                "optimizer_step",
-                {**below("grad.", now.grads), **below("state.", now.state), **below("param.", now.params)},
-                {**rates, **below("option.", now.options), "grad_norm": now.norm},
-                step=now.step,
-                phase="optimizer",
-                source="train.py:12",
-            )
+            told = {f"lr[{group}]": rate for group, rate in enumerate(now.rates)} | below("option.", now.options)
+            left = {**below("grad.", now.grads), **below("state.", now.state), **below("param.", now.params)}
+            if not self.blocks:
+                told["grad_norm"] = now.norm
+            where = {"step": now.step, "phase": "optimizer", "source": "train.py:12"}
+            self.record("optimizer_step", {} if self.blocks else left, told, **where)
+            for name, data in now.params.items() if self.blocks else ():
+                self.writer.parameter_read(name, data, step=now.step)
         if now.scale is not None:
             # A program counts its steps when the optimizer makes them.
             self.record("grad_scaler", scalars=now.scale, step=now.step + now.steps)
@@ -166,19 +166,27 @@ class Step:
 
 
 def train(
-    run, change=lambda now: None, ranks=2, steps=3, facts=None, fields=None, wrapper=True, last=lambda rank: None
+    run,
+    change=lambda now: None,
+    ranks=2,
+    steps=3,
+    facts=None,
+    fields=None,
+    wrapper=True,
+    last=lambda rank: None,
+    blocks=False,
 ):
     """Writes the dumps of a training.
 
     change: called with each Step; last: with each Rank behind its last step. facts, fields: of each, or a function of
-    the rank's number.
+    the rank's number. blocks: recordings of blocks, which say of a step what it was told and parameters that were read.
     """
 
     def of(what, rank):
         return what(rank) if callable(what) else what
 
     for rank in range(ranks):
-        with Rank(run, rank, ranks, of(facts, rank), of(fields, rank), wrapper) as recording:
+        with Rank(run, rank, ranks, of(facts, rank), of(fields, rank), wrapper, blocks) as recording:
             for step in range(steps):
                 now = Step(rank, step, ranks, steps)
                 change(now)
