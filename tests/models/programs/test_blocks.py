@@ -8,7 +8,7 @@ import textwrap
 import unittest
 from pathlib import Path
 
-from harness import need, on_ranks
+from harness import need, on_ranks, with_torchrun
 
 need("torch", "h5py", "xxhash")
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "python"))
@@ -354,13 +354,14 @@ class Unharmed(Blocks):
         alone = subprocess.run([str(word) for word in on_ranks(2, program)], capture_output=True, text=True, cwd=self.folder)
         self.assertEqual(alone.returncode, 0, alone.stderr)
         done = self.tool("exec", "--force", "-o", "dump", *FLAGS, "--", *on_ranks(2, program))
-        self.assertEqual((done.code, done.stdout), (0, alone.stdout), done.stderr)
+        self.assertEqual((done.code, sorted(done.stdout.splitlines())), (0, sorted(alone.stdout.splitlines())), done.stderr)
+        self.assertNotIn("was not recorded", done.stderr)
         for rank in range(2):
             with repro_check.open(self.folder / "dump" / f"rank-{rank}") as dump:
                 yield list(dump.blocks()), {row.name for row in dump.parameters()}
 
     def test_replicas(self):
-        for rows, parameters in self.on_two_ranks("""
+        for rank, (rows, parameters) in enumerate(self.on_two_ranks("""
             import torch, torch.distributed as dist
             dist.init_process_group("gloo")
             torch.manual_seed(0)
@@ -373,9 +374,83 @@ class Unharmed(Blocks):
             if dist.get_rank() == 0: show(*m.parameters())
             dist.barrier()
             dist.destroy_process_group()
-        """):
+        """)):
             self.assertEqual([row.path for row in rows], ["0", "1"] * 3)
             self.assertEqual(parameters, {"0.weight", "0.bias", "1.weight", "1.bias"})
+            self.assertEqual(self.exchanges(rank).count("c10d::allreduce_"), 3)  # of the reducer, which is C++
+
+    def exchanges(self, rank):
+        """Operators that exchange, each behind the record that it is entered."""
+        kinds = [each["operator"] for each in self.records(f"dump/rank-{rank}")]
+        found = [kind for kind in kinds if not kind.startswith("repro_check::")]
+        self.assertEqual(kinds.count("repro_check::collective"), len(found))
+        return found
+
+    def test_collectives(self):
+        list(self.on_two_ranks("""
+            import inspect, pickle, torch, torch.distributed as dist, torch.distributed._functional_collectives as functional
+            names = [name for name in dir(dist) if inspect.isfunction(getattr(dist, name))]
+            held = [getattr(dist, name) for name in names]
+            dist.init_process_group("gloo")
+            rank = dist.get_rank()
+            one = lambda n=4: torch.full((n,), 1.0 + rank)
+            results = []
+            def note(*tensors): results.extend(t.clone() for t in tensors)
+            x = one(); dist.all_reduce(x); note(x)
+            x = one(); work = dist.all_reduce(x, dist.ReduceOp.MAX, async_op=True); work.wait(); note(x)
+            x = one(8); dist.all_gather_into_tensor(x, one()); note(x)
+            gathered = [one(), one()]; dist.all_gather(gathered, one()); note(*gathered)
+            x = one(); dist.broadcast(x, 1); note(x)
+            x = one(); dist.all_to_all_single(x, one()); note(x)
+            x = one(); dist.reduce(x, 0); note(*([x] if rank == 0 else []))
+            gathered = [one(), one()] if rank == 0 else None; dist.gather(one(), gathered); note(*(gathered or []))
+            x = one(); dist.scatter(x, [one(), one()] if rank == 0 else None); note(x)
+            x = one()
+            if rank == 0: dist.send(x, 1, tag=7)
+            else: dist.recv(x, 0, tag=7); note(x)
+            note(functional.all_reduce(one(), "sum", dist.group.WORLD))
+            assert [dist.group.WORLD.allreduce([one()]).wait() for _ in range(2)]
+            dist.all_gather_object([None, None], "text")
+            dist.barrier()
+            assert all(getattr(dist, name) is each and pickle.loads(pickle.dumps(each)) is each for name, each in
+                       zip(names, held))
+            if rank == 0: show(*results)
+            else: print(len(results))
+            dist.destroy_process_group()
+        """))
+        wanted = ["allreduce_", "allreduce_", "_allgather_base_", "allgather_", "broadcast_", "alltoall_base_", "reduce_",
+                  "gather_", "scatter_"]
+        for rank in range(2):
+            found = [name.partition("::")[2] for name in self.exchanges(rank)]
+            self.assertEqual(found[:9], wanted)
+            self.assertEqual(found[9:13], [["send", "recv_"][rank], "all_reduce", "allreduce_", "allreduce_"])
+            self.assertEqual(found[-1], "barrier")
+        made = [[each["outputs"] for each in self.records(f"dump/rank-{rank}") if each["operator"] == "c10d::allreduce_"]
+                for rank in range(2)]
+        self.assertEqual([[tensor["digest"] for tensor in each] for each in made[0]],
+                         [[tensor["digest"] for tensor in each] for each in made[1]])
+        self.assertIsNotNone(made[0][0][0]["digest"])
+
+    def test_two_runs_under_torchrun(self):
+        """Its own process imports PyTorch and runs no operator of the program's."""
+        program = self.program(SHOW + textwrap.dedent("""
+            import torch, torch.distributed as dist
+            dist.init_process_group("gloo")
+            torch.manual_seed(0)
+            m = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 2))
+            o = torch.optim.SGD(m.parameters(), lr=0.1)
+            m(torch.full((2, 4), float(dist.get_rank()))).sum().backward()
+            o.step()
+            dist.barrier()
+            dist.destroy_process_group()
+        """))
+        for name in ("A", "B"):
+            done = self.tool("exec", "-o", name, *FLAGS, "--", *with_torchrun(2, program))
+            self.assertEqual(done.code, 0, done.stderr)
+            self.assertNotIn("was not recorded", done.stderr)
+        compared = self.tool("diff", "A", "B")
+        self.assertEqual(compared.code, 0, compared.stdout)
+        self.assertIn(": outputs, parameters, collectives", compared.stdout.replace("losses, ", ""))
 
     @unittest.skipUnless(hasattr(torch.distributed, "fsdp") and hasattr(torch.distributed.fsdp, "fully_shard"), "no FSDP2")
     def test_shards(self):

@@ -509,5 +509,29 @@ class Configured(ToolTest):
         self.assertEqual(self.tool("bisect", "-c", "config.json").code, 2)
 
 
+class OfBlocks(ToolTest):
+    """What a checkpoint restores needs operators: recordings of blocks say so, and no broken restore passes."""
+
+    def record_blocks(self, what):
+        done = tool(self.folder, "exec", "--depth", "blocks", "-o", what, "--", *command(self.folder, what))
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_every_broken_restore(self):
+        refused = tool(self.folder, "exec", "--depth", "blocks", "--checkpoints", "-o", "whole", "--",
+                       *command(self.folder, "whole"))
+        self.assertEqual(refused.returncode, 2, refused.stderr)
+        self.assertIn("checkpoints", refused.stderr)
+        self.record_blocks("whole")
+        for fault in FAULTS:
+            with self.subTest(fault):
+                self.record_blocks(fault)
+                resumed = tool(self.folder, "diff", "--resume", "whole", fault)
+                self.assertEqual(resumed.returncode, 4, resumed.stdout)
+                self.assertIn("a recording of blocks says nothing of what a checkpoint restores", resumed.stdout)
+                self.assertIn("record both runs with --depth top", resumed.stdout)
+                # Without being told that it resumes it is a run that has other steps.
+                self.assertEqual(tool(self.folder, "diff", "whole", fault).returncode, 1)
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=2)
