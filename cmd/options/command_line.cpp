@@ -406,19 +406,19 @@ const Options::Given* Options::option_of_words(std::string_view word) const {
       return given.get();
     }
   }
-  for (const auto& verb : verbs_) {
-    if (const Given* found = verb->option_of_words(word)) return found;
-  }
-  return nullptr;
+  return above_ == nullptr ? nullptr : above_->option_of_words(word);
 }
 
 std::vector<std::string> Options::with_values(const std::vector<const char*>& words) const {
   std::vector<std::string> out;
+  const Options* verb = this;
   bool is_own = true;  // no longer behind --: those are a program's
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::string& word = out.emplace_back(words[i]);
     is_own = is_own && word != "--";
-    const Given* option = is_own ? option_of_words(word) : nullptr;
+    const auto below = std::ranges::find(verb->verbs_, word, &Options::name);
+    if (is_own && below != verb->verbs_.end()) verb = below->get();
+    const Given* option = is_own ? verb->option_of_words(word) : nullptr;
     if (option == nullptr) continue;
     const Words next = i + 1 < words.size() ? split(words[i + 1], ',') : Words();
     const bool has_words = !next.empty() && std::ranges::all_of(next, [&](const std::string& each) {

@@ -166,7 +166,7 @@ class Options : core::Pinned {
   /// Each option of some words with its words, or the first that it takes, behind `=`: what follows
   /// may be a positional.
   [[nodiscard]] std::vector<std::string> with_values(const std::vector<const char*>& words) const;
-  /// Of any verb; null where `word` is none.
+  /// Of this verb or of one above it; null where `word` is none.
   [[nodiscard]] const Given* option_of_words(std::string_view word) const;
   /// Where to look when nothing better is known.
   [[nodiscard]] std::string see_help() const;
