@@ -15,7 +15,6 @@
 #include <string_view>
 #include <system_error>
 #include <type_traits>
-#include <utility>
 #include <variant>
 #include <vector>
 

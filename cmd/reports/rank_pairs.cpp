@@ -107,6 +107,11 @@ DESCRIBE(JudgedPair, MEMBER(rank) MEMBER(entered) MEMBER(received))
 
 namespace {
 
+bool is_there(const fs::path& dump) {
+  std::error_code ignored;
+  return fs::exists(dump, ignored);
+}
+
 /// Of a rank that a run lacks, or both.
 Report missing_rank(const RankPair& pair) {
   Report report;
@@ -116,8 +121,7 @@ Report missing_rank(const RankPair& pair) {
     comparators::RunSummary& run = report.runs.emplace_back();
     run.location = dump.string();
     run.name = dump.filename().string();
-    std::error_code ignored;
-    if (fs::exists(dump, ignored)) continue;
+    if (is_there(dump)) continue;
     run.status = "unreadable";
     run.message = dump.string() + ": no such directory";
     missing.push_back(dump.string());
@@ -125,11 +129,6 @@ Report missing_rank(const RankPair& pair) {
   report.reasons = {
       comparators::Phrase("rank-not-there", {{"number", pair.rank}, {"dumps", missing}})};
   return report;
-}
-
-bool is_there(const fs::path& dump) {
-  std::error_code ignored;
-  return fs::exists(dump, ignored);
 }
 
 /// What a dump says of its run; empty where it says nothing or cannot be read, which is told where

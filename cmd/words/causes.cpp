@@ -2,8 +2,6 @@
 #include "cmd/words/causes.h"
 
 #include <algorithm>
-#include <array>
-#include <cstddef>
 
 #include "cmd/render/say.h"
 #include "cmd/words/catalogue.h"

@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <string_view>
-#include <utility>
 
 #include "cmd/render/say.h"
 #include "cmd/words/catalogue.h"
@@ -14,7 +12,6 @@
 namespace repro_check::cmd {
 
 using comparators::Finding;
-using comparators::FindingId;
 using comparators::FindingPlace;
 
 DESCRIBE(FindingPlace,

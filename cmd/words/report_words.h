@@ -4,12 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "cmd/render/enum_words.h"
 #include "cmd/render/page.h"
 #include "cmd/render/render.h"
 #include "comparators/report/report.h"

@@ -5,7 +5,6 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "comparators/report/finding.h"
 #include "configs/spec/name_pattern.h"

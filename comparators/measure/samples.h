@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "comparators/report/report.h"
-#include "core/tensor/content.h"
 #include "core/tensor/dtype.h"
 
 namespace repro_check::comparators {

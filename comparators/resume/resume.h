@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 
 #include "comparators/align/names.h"
 #include "comparators/report/report.h"

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "comparators/align/pairing.h"
 #include "comparators/cause/observations.h"

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cmath>
 #include <system_error>
 
 #include "configs/parser/builtin_files.h"

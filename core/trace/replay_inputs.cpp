@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "core/error.h"
-#include "core/tensor/content.h"
 #include "core/tensor/tensor_record.h"
 #include "core/text/text.h"
 

@@ -19,7 +19,6 @@
 #include <tuple>
 #include <utility>
 
-#include "core/error.h"
 #include "core/text/text.h"
 #include "dumpers/capture/torch/torch_compat.h"
 
