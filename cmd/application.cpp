@@ -82,6 +82,15 @@ std::vector<std::string> examples_of(const Command& command, const std::string& 
   return examples;
 }
 
+std::string exit_codes_text() {
+  std::string out = "Exit codes:\n";
+  for (const auto& [code, text] : exit_codes().items()) {
+    if (code != "several") out += fmt::format("{:>5}  ", code);
+    out += text.get<std::string>() + "\n";
+  }
+  return out;
+}
+
 /// The last line of every help. A tool that is not installed lies beside its sources.
 std::string documentation_text() {
   const auto installed = find_documentation();
@@ -163,7 +172,7 @@ core::ExitCode run_application(int argc, const char* const* argv) {
                "Find the first operator at which two runs of a PyTorch program differ.");
   tool.version(version_text);
   const std::string documentation = documentation_text();
-  tool.set_footer(std::string(kExitTable) + "\nHelp on one command: repro-check COMMAND --help\n" +
+  tool.set_footer(exit_codes_text() + "\nHelp on one command: repro-check COMMAND --help\n" +
                   documentation);
   add_global_options(tool, globals);
   for (const VerbGroup& group : verb_groups()) {

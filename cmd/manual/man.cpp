@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <sstream>
 
 #include "cmd/options/command.h"
 #include "cmd/options/command_line.h"
 #include "cmd/terminal/output.h"
+#include "cmd/words/catalogue.h"
 #include "core/error.h"
 
 namespace repro_check::cmd {
@@ -105,17 +105,9 @@ std::string verbs_below(const CliVerb& verb) {
 
 std::string exit_status() {
   std::string out = ".SH EXIT STATUS\n";
-  std::istringstream in(kExitTable);
-  std::string line;
-  std::getline(in, line);  // the heading of the help
-  while (std::getline(in, line)) {
-    line.erase(0, std::min(line.find_first_not_of(' '), line.size()));
-    const std::size_t gap = line.find("  ");
-    if (gap == std::string::npos) {
-      out += ".PP\n" + roff(line) + "\n";
-    } else {
-      out += fmt::format(".TP\n{}\n{}\n", line.substr(0, gap), roff(line.substr(gap + 2)));
-    }
+  for (const auto& [code, text] : exit_codes().items()) {
+    out += code == "several" ? ".PP\n" : fmt::format(".TP\n{}\n", code);
+    out += roff(text.get<std::string>()) + "\n";
   }
   return out;
 }

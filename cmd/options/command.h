@@ -28,19 +28,6 @@ class Command : public OptionGroup {
   const About about;
 };
 
-/// Shown by `repro-check --help`; the same table as core::ExitCode.
-inline constexpr const char* kExitTable =
-    "Exit codes:\n"
-    "    0  reproducible\n"
-    "    1  divergence, or a result that recording changes\n"
-    "    2  wrong usage or configuration, or a directory without a recording\n"
-    "    3  a dump is unreadable, truncated, damaged, or of an unknown version\n"
-    "    4  not comparable, nothing compared, or only a part recorded and compared\n"
-    "    5  a run failed\n"
-    "   70  internal error\n"
-    "  130  interrupted\n"
-    "If several of 1 to 5 apply: 5 before 3 before 1 before 4.\n";
-
 // Every verb, each in a room of its own.
 
 /// Records every run of a configuration, compares, reports.

@@ -9,7 +9,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <filesystem>
 #include <limits>
@@ -116,25 +115,10 @@ struct ValueOf<std::optional<T>> {
   using type = T;
 };
 
-/// Verbs of other tools, and what they are called here.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 11> kGuessed{
-    {{"compare", "diff"},
-     {"show", "inspect"},
-     {"list", "inspect"},
-     {"ls", "inspect"},
-     {"info", "env"},
-     {"check", "run"},
-     {"test", "run"},
-     {"audit", "run"},
-     {"explain", "run --explain"},
-     {"trace", "exec"},
-     {"version", "--version"}}};
-
 /// The command that a word in place of a verb stands for; empty where there is none.
 std::string command_meant_by(const std::string& word) {
-  for (const auto& [guessed, verb] : kGuessed) {
-    if (word == guessed) return fmt::format("repro-check {}", verb);
-  }
+  const std::string here = option_text("verbs of other tools", word);
+  if (!here.empty()) return "repro-check " + here;
   std::error_code ignored;
   if (word.ends_with(".py")) return fmt::format("repro-check run -- python {}", word);
   if (word.starts_with("python") || word == "torchrun") {

@@ -85,6 +85,8 @@ const Json& texts_of_verb(std::string_view verb) {
 
 }  // namespace
 
+const Json& exit_codes() { return texts_of_verb("exit codes"); }
+
 std::string option_text(std::string_view verb, std::string_view option) {
   return texts_of_verb(verb).value(std::string(option), "");
 }

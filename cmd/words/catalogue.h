@@ -66,6 +66,8 @@ std::string_view options_text() noexcept;
 std::string option_text(std::string_view verb, std::string_view option);
 /// Whole command lines, for the help of a verb.
 std::vector<std::string> example_commands(std::string_view verb);
+/// What core::ExitCode means, by number; under `several` what decides between them. An object.
+const Json& exit_codes();
 
 const FindingRow& row_of(comparators::FindingId id);
 /// Of kNone a row without words.
