@@ -279,7 +279,6 @@ void check_without_operators(const RunSpec& run, const Refuse& refuse) {
       std::pair("phases", !dump.phases.empty()),
       std::pair("first_ops", dump.first_ops != plain.first_ops),
       std::pair("optimizer", dump.optimizer == core::OptimizerReading::kOperators),
-      std::pair("no_sync", dump.no_sync),
       std::pair("workers", dump.workers)};
   for (const auto& [key, is_given] : given) {
     if (is_given) {

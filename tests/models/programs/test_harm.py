@@ -87,17 +87,19 @@ class Harm(Exec):
 class Functions(Harm):
     def test_what_is_watched_is_as_it_was(self):
         program = self.program(DESCRIBE)
-        code, _, errors = self.recorded(program, "functions", "--compile", flags=("--checkpoints", "--workers"))
-        self.assertEqual(code, 0, errors)
-        self.assertNotIn("not everything was recorded", self.said)
-        code, _, errors = self.bare(program, "functions", "--compile")
-        self.assertEqual(code, 0, errors)
-        with_hooks = json.loads((self.folder / "functions").read_text())["functions"]
-        alone = json.loads((self.folder / "functions2").read_text())["functions"]
-        self.assertGreater(len(alone), 60)
-        for name, expected in alone.items():
-            with self.subTest(name):
-                self.assertEqual(with_hooks[name], expected)
+        for flags, own in (("--checkpoints", "--workers"), ()), (("--depth", "blocks"), ("recv",)):
+            code, _, errors = self.recorded(program, "functions", "--compile", flags=flags)
+            self.assertEqual(code, 4 if own else 0, errors)  # it calls no module
+            self.assertNotIn("not everything was recorded", self.said)
+            code, _, errors = self.bare(program, "functions", "--compile")
+            self.assertEqual(code, 0, errors)
+            with_hooks = json.loads((self.folder / "functions").read_text())["functions"]
+            alone = json.loads((self.folder / "functions2").read_text())["functions"]
+            self.assertGreater(len(alone), 60)
+            self.assertLessEqual({f"torch.distributed.distributed_c10d..{name}" for name in own}, set(alone))
+            for name, expected in alone.items():
+                with self.subTest(name, flags=flags):
+                    self.assertEqual(with_hooks[name], expected)
 
     def test_what_a_program_keeps_of_functions(self):
         self.assertEqual(self.both("""
