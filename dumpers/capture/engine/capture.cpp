@@ -584,7 +584,13 @@ void Capture::record(const Call& call,
   try {
     const OpenFrame open(thread, frame.get(), inside);
     execute(call, plan, thread, inside);
-    if (plan.exchange != Exchange::kNone && !gives_later(plan)) wait_for_ranks(plan, call.stack);
+    // Nobody waits for the sake of contents that are not read, as in steps between those of
+    // borders.
+    const bool is_read =
+        options_.depth != core::DumpDepth::kBlocks || (frame != nullptr && !frame->excluded);
+    if (plan.exchange != Exchange::kNone && !gives_later(plan) && is_read) {
+      wait_for_ranks(plan, call.stack);
+    }
   } catch (...) {
     // The operator's own exception; it is not ours to change.
     raised(std::move(frame));

@@ -348,12 +348,12 @@ class Unharmed(Blocks):
         """)
         self.assertEqual([self.paths(rows, step)[0] for step in range(3)], ["compiled.0"] * 3)
 
-    def on_two_ranks(self, text):
+    def on_two_ranks(self, text, *flags):
         """The dumps of two ranks that compute what they compute alone."""
         program = self.program(SHOW + textwrap.dedent(text))
         alone = subprocess.run([str(word) for word in on_ranks(2, program)], capture_output=True, text=True, cwd=self.folder)
         self.assertEqual(alone.returncode, 0, alone.stderr)
-        done = self.tool("exec", "--force", "-o", "dump", *FLAGS, "--", *on_ranks(2, program))
+        done = self.tool("exec", "--force", "-o", "dump", *FLAGS, *flags, "--", *on_ranks(2, program))
         self.assertEqual((done.code, sorted(done.stdout.splitlines())), (0, sorted(alone.stdout.splitlines())), done.stderr)
         self.assertNotIn("was not recorded", done.stderr)
         for rank in range(2):
@@ -430,6 +430,21 @@ class Unharmed(Blocks):
         self.assertEqual([[tensor["digest"] for tensor in each] for each in made[0]],
                          [[tensor["digest"] for tensor in each] for each in made[1]])
         self.assertIsNotNone(made[0][0][0]["digest"])
+
+    def test_collectives_that_nobody_waits_for(self):
+        list(self.on_two_ranks("""
+            import torch, torch.distributed as dist
+            dist.init_process_group("gloo")
+            x = torch.full((4,), 1.0 + dist.get_rank())
+            work = dist.all_reduce(x, async_op=True)
+            work.wait()
+            if dist.get_rank() == 0: show(x, torch.nn.Identity()(x))
+            dist.barrier()
+            dist.destroy_process_group()
+        """, "--no-sync"))
+        reduced = next(each for each in self.records("dump/rank-0") if each["operator"] == "c10d::allreduce_")
+        self.assertIsNotNone(reduced["inputs"][0]["digest"])
+        self.assertEqual({tensor["digest"] for tensor in reduced["outputs"]}, {None})
 
     def test_two_runs_under_torchrun(self):
         """Its own process imports PyTorch and runs no operator of the program's."""
