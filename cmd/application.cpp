@@ -46,7 +46,7 @@ std::vector<VerbGroup> verb_groups() {
             &init_command,
             &validate_command}},
           {"Commands for CI", {&gate_command, &report_command}},
-          {"Commands to look", {&inspect_command, &ranks_command, &env_command}},
+          {"Commands to look", {&inspect_command, &audit_command, &ranks_command, &env_command}},
           {"Commands to explain",
            {&bisect_command, &calibrate_command, &replay_command, &extract_command}},
           {"Commands for files",

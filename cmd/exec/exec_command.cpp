@@ -23,6 +23,7 @@
 #include <system_error>
 #include <vector>
 
+#include "cmd/audit/audit_line.h"
 #include "cmd/options/command.h"
 #include "cmd/options/command_line.h"
 #include "cmd/recording/default_places.h"
@@ -208,6 +209,7 @@ void make_dumps(ProgramRecording& recording, const fs::path& dump, const Program
     if (const auto size = dump_size(dump); size && *size >= kLargeRecording) {
       log_info(fmt::format("the dump has {}; {}", format_bytes(*size), smaller_text()));
     }
+    tell_of_proofs(dump);
   } else if (end.is_good()) {
     recording.throw_nothing_recorded();
   }

@@ -42,6 +42,8 @@ std::unique_ptr<Command> record_command();
 std::unique_ptr<Command> exec_command();
 /// Compares dumps with the first of them.
 std::unique_ptr<Command> diff_command();
+/// Says what one recording of a program proves of it, or makes suspect.
+std::unique_ptr<Command> audit_command();
 /// Holds the ranks of one run against each other.
 std::unique_ptr<Command> ranks_command();
 /// Which of the differences between two runs make them diverge.

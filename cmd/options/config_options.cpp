@@ -119,25 +119,6 @@ configs::Config config_of_model(const std::string& model, const Overrides& overr
                               shell_quote(model) + " -o config.json");
 }
 
-/// A program with a folder of its own below the default one.
-configs::Config config_of_program(const std::vector<std::string>& command,
-                                  const Overrides& overrides,
-                                  configs::ProgramSeed program_seed) {
-  nlohmann::ordered_json document;
-  document["program"]["command"] = command;
-  document["dump"]["directory"] =
-      (std::filesystem::path(kDefaultFolder) / name_of_program(command)).string();
-  std::string text;
-  try {
-    text = document.dump();
-  } catch (const nlohmann::json::exception&) {
-    throw core::usage_error("the command is not valid UTF-8",
-                            "record it with repro-check exec, which accepts any bytes");
-  }
-  return configs::parse_config(
-      text, "command line", std::filesystem::current_path(), overrides, program_seed);
-}
-
 }  // namespace
 
 std::string quoted(const std::string& text) {
@@ -241,6 +222,24 @@ configs::Config ConfigOptions::load(const std::optional<std::string>& dump_direc
   }
   if (is_model(file_)) return config_of_model(file_, overrides);
   return configs::load_config(file_, overrides, program_seed);
+}
+
+configs::Config config_of_program(const std::vector<std::string>& command,
+                                  const std::vector<configs::ConfigOverride>& overrides,
+                                  configs::ProgramSeed program_seed) {
+  nlohmann::ordered_json document;
+  document["program"]["command"] = command;
+  document["dump"]["directory"] =
+      (std::filesystem::path(kDefaultFolder) / name_of_program(command)).string();
+  std::string text;
+  try {
+    text = document.dump();
+  } catch (const nlohmann::json::exception&) {
+    throw core::usage_error("the command is not valid UTF-8",
+                            "record it with repro-check exec, which accepts any bytes");
+  }
+  return configs::parse_config(
+      text, "command line", std::filesystem::current_path(), overrides, program_seed);
 }
 
 void say_kept_seed(const configs::Config& config) {

@@ -61,6 +61,12 @@ class ConfigOptions {
   bool keep_values_ = false;
 };
 
+/// Of a program, with a folder of its own below the default one.
+/// @throws core::Error{kUsage}
+configs::Config config_of_program(const std::vector<std::string>& command,
+                                  const std::vector<configs::ConfigOverride>& overrides,
+                                  configs::ProgramSeed program_seed = configs::ProgramSeed::kNone);
+
 /// Tells on stderr that programs get the seed 0, where they do and no seed was given.
 void say_kept_seed(const configs::Config& config);
 

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "cmd/audit/audit_line.h"
 #include "cmd/options/command.h"
 #include "cmd/options/command_line.h"
 #include "cmd/ranks/ranks_view.h"
@@ -177,12 +178,14 @@ class RanksCommand final : public Command {
       expected = std::max(expected, expected_ranks(dump));
     }
     const auto open = [](const std::string& location) { return store::open_dump(location); };
-    return emit_ranks(
+    const core::ExitCode code = emit_ranks(
         comparators::read_ranks(
             recordings_of(dumps_, asked), open, expected, asked, mesh_.declared(expected)),
         dumps_,
         report_,
         globals);
+    if (dumps_.size() == 1) tell_of_proofs(dumps_.front(), AlreadyTold::kRanks);
+    return code;
   }
 
  private:

@@ -62,7 +62,9 @@ bool is_report(std::string_view head) {
   for (int i = 0; i <= static_cast<int>(Status::kNoBaseline); ++i) {
     if (head.starts_with(verdict_word(static_cast<Status>(i)))) return true;
   }
-  if (head.starts_with("HISTORY ")) return true;
+  for (const std::string_view begins : {"HISTORY ", "PROOF ", "NO PROOF: ", "NOT AUDITED: "}) {
+    if (head.starts_with(begins)) return true;
+  }
   if (head.starts_with('[')) head.remove_prefix(head.starts_with("[\n") ? 2 : 1);
   return std::ranges::any_of(kFormats, [&](const ReportFormat& format) {
     return !format.begins.empty() && head.starts_with(format.begins) &&

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "cmd/audit/audit_line.h"
 #include "cmd/options/command.h"
 #include "cmd/options/command_line.h"
 #include "cmd/options/compare_options.h"
@@ -78,7 +79,9 @@ class RunCommand final : public Command {
     }
     put_worst_first(round.reports);
     if (explain_) explain_origin(jobs, round.reports.front(), progress);
-    return finish(globals, config, round);
+    const core::ExitCode code = finish(globals, config, round);
+    tell_of_proofs(jobs.front().dump);
+    return code;
   }
 
  private:

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -266,10 +267,23 @@ struct UnwrittenRead {
   std::uint64_t allocated = 0;  ///< and of the one that made room for it
 };
 
-/// All of one recording, by the reader; each storage once. It is a suspicion: the program may have
-/// filled the memory with no operator.
-/// @throws core::Error{kDumpDamaged}
-std::vector<UnwrittenRead> find_unwritten_reads(const core::DumpSource& dump);
+/// Finds all of one recording, each storage once. It is a suspicion: the program may have filled
+/// the memory with no operator.
+class UnwrittenReader {
+ public:
+  /// @param dump  of the recording; borrowed
+  explicit UnwrittenReader(const core::DumpSource& dump) : history_(dump) {}
+
+  /// To be told every record, in the order in which calls ended.
+  void see(const core::OpRecord& record);
+  /// In the order of the readers.
+  [[nodiscard]] const std::vector<UnwrittenRead>& reads() const noexcept { return reads_; }
+
+ private:
+  WriteHistory history_;
+  std::set<std::int64_t> known_;
+  std::vector<UnwrittenRead> reads_;
+};
 
 /// What either run reads of memory that nobody has written; null where neither is known to.
 std::optional<Phrase> describe_unwritten(const JudgedCall& call, const Evidence& evidence);

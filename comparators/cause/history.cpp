@@ -142,24 +142,19 @@ bool WriteHistory::is_unwritten_state(const TensorRecord& tensor) const {
   return allocation != nullptr && !allocation->is_shown && allocation->op == tensor.producer;
 }
 
-std::vector<UnwrittenRead> find_unwritten_reads(const core::DumpSource& dump) {
-  WriteHistory history(dump);
-  std::set<std::int64_t> known;
-  std::vector<UnwrittenRead> reads;
-  for (std::uint64_t op = 0; op < dump.op_count(); ++op) {
-    const core::OpRecord record = dump.op(op);
-    for (const TensorRecord& tensor : record.tensors) {
-      if (!core::is_input(tensor) || !history.is_unwritten_state(tensor)) continue;
-      if (!core::reads_values(*record.op, tensor.slot) || !known.insert(tensor.storage).second) {
-        continue;
-      }
-      reads.push_back({std::string(core::named_source(tensor.name).name),
-                       op,
-                       static_cast<std::uint64_t>(tensor.producer)});
+void UnwrittenReader::see(const core::OpRecord& record) {
+  for (const TensorRecord& tensor : record.tensors) {
+    // A step of an optimizer holds every parameter, and reads none.
+    if (core::is_named_values(record)) break;
+    if (!core::is_input(tensor) || !history_.is_unwritten_state(tensor)) continue;
+    if (!core::reads_values(*record.op, tensor.slot) || !known_.insert(tensor.storage).second) {
+      continue;
     }
-    history.see(record, false);
+    reads_.push_back({std::string(core::named_source(tensor.name).name),
+                      record.index,
+                      static_cast<std::uint64_t>(tensor.producer)});
   }
-  return reads;
+  history_.see(record, false);
 }
 
 void WriteHistory::see_allocations(const core::OpRecord& record) {

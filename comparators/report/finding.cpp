@@ -33,7 +33,12 @@ constexpr std::string_view kIds =
     "no-gradients|weights-never-moved|parameters-in-no-optimizer|parameters-without-gradient|"
     "parameters-not-moved|averaged-at-times|samples-equal|sample-contents-differ|"
     "samples-reordered|other-samples|batch-sizes-differ|epoch-repeated|loader-lengths-differ|"
-    "read-unwritten|state-not-saved|state-not-loaded|"
+    "read-unwritten|recomputed-otherwise|copy-did-not-copy|"
+    "same-at-every-sync|not-what-the-step-left|step-without-backward|"
+    "restored-then-overwritten|untied|dropout-in-eval|trains-in-eval|older-than-weights|"
+    "workers-draw-alike|twice-in-a-batch|divisor-zero|weight-without-effect|"
+    "lost-in-rounding|"
+    "state-not-saved|state-not-loaded|"
     "state-used-up|state-misplaced|ranks-of-several-runs|ranks-of-several-attempts|"
     "ranks-of-several-parts|ranks-part-and-meet";
 static_assert(std::ranges::count(kIds, '|') == static_cast<std::ptrdiff_t>(kLastFinding),

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What `ranks` and `diff` say of small dumps that no program made: `programs_test.py REPRO_CHECK MAKE_DUMP`.
+"""What `audit`, `ranks` and `diff` say of small dumps that no program made: `programs_test.py REPRO_CHECK MAKE_DUMP`.
 
 A case of programs/*_cases.py makes dumps; programs/expected/CASE.txt holds what is said of them: the text, and the
 findings of the JSON document. Every id of the catalogue stands in one of these files. `--only PART` runs the cases with
@@ -29,13 +29,14 @@ except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
 
+import audit_cases  # noqa: E402
 import diff_cases  # noqa: E402
 import model_cases  # noqa: E402
 import rank_cases  # noqa: E402
 import recording  # noqa: E402
 import resume_cases  # noqa: E402
 
-CASES = {**rank_cases.CASES, **resume_cases.CASES, **diff_cases.CASES, **model_cases.CASES}
+CASES = {**audit_cases.CASES, **rank_cases.CASES, **resume_cases.CASES, **diff_cases.CASES, **model_cases.CASES}
 # The dumps are read by the next process and thrown away: none has to reach a disk.
 os.fsync = lambda descriptor: None
 

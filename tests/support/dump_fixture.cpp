@@ -297,6 +297,7 @@ class FixtureParser {
     op.step = json.value("step", 0U);
     op.rank = json.value("rank", 0U);
     op.lane = json.value("lane", 0U);
+    op.modes = json.value("modes", "");
     op.wall_ns = json.value("wall_ns", std::uint64_t{0});
     op.generator = parse_generator(json);
     op.substitutions = parse_substitutions(json);

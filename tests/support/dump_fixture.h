@@ -40,7 +40,7 @@ struct DumpFixture {
 ///   null},
 ///             outputs [tensors], scalars {argument: value}, results [values], seeded, generator
 ///             {device, seed, before, after, drawn}, substitutions, depth, parent, step, rank,
-///             lane, phase, stored, view, strides {slot: [...]}, wall_ns}]; what a call returned is
+///             lane, modes, phase, stored, view, strides {slot: [...]}, wall_ns}]; what a call returned is
 ///             {returned {path: tensor | value}, step, rank}, and what a program names itself the
 ///             same with its operator
 ///   blocks    [{step, path, call, phase, in, out, unopened}] of depth blocks; `in` and `out` are

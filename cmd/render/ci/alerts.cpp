@@ -361,16 +361,23 @@ std::string entry_text(const ExpectedOutcome& entry) {
 
 bool is_trouble(RuleId rule) noexcept { return rule >= RuleId::kStaleBaseline; }
 
-SourcePlace source_place(const core::CallSite* site,
-                         const Report& report,
-                         const DocumentOptions& options) {
+std::optional<SourcePlace> source_place(const core::CallSite* site,
+                                        const DocumentOptions& options) {
   const std::filesystem::path root(options.source_root);
   for (const core::SourceFrame& frame : site ? site->frames : decltype(site->frames){}) {
     if (frame.line == 0 || is_installed(frame.file)) continue;
     if (std::string file = below(root, frame.file); !file.empty()) {
-      return {std::move(file), frame.line, true};
+      return SourcePlace{std::move(file), frame.line, true};
     }
   }
+  return std::nullopt;
+}
+
+SourcePlace source_place(const core::CallSite* site,
+                         const Report& report,
+                         const DocumentOptions& options) {
+  if (auto place = source_place(site, options)) return std::move(*place);
+  const std::filesystem::path root(options.source_root);
   const core::RunManifest* manifest = last_manifest(report);
   const std::string model = manifest == nullptr ? "" : manifest->model_path;
   for (const std::string& file : {options.fallback_file, model}) {

@@ -3,11 +3,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "cmd/render/json_form.h"
 #include "cmd/render/render.h"
 #include "cmd/words/catalogue.h"
 #include "comparators/report/report.h"
@@ -102,9 +104,26 @@ SourcePlace source_place(const core::CallSite* site,
                          const Report& report,
                          const DocumentOptions& options);
 
+/// Without that stand-in: empty where no frame is such a one.
+std::optional<SourcePlace> source_place(const core::CallSite* site, const DocumentOptions& options);
+
 /// The call that a alert is about; of differing inputs and weights, and of streams that part, the
 /// first one that is not fine. Null where there is none.
 const core::CallSite* site_of(const Alert& alert, const Report& report);
+
+// Of SARIF.
+
+/// A message, shortened.
+Json sarif_message(std::string_view text);
+Json sarif_location(const SourcePlace& place);
+/// @param runs  a list
+std::string sarif_document(Json runs, bool pretty);
+
+/// One line of the GitHub runner. @param level  `error`, `warning`, `notice`
+std::string github_annotation(std::string_view level,
+                              const std::optional<SourcePlace>& place,
+                              const std::string& title,
+                              const std::string& message);
 
 /// A report as the formats that CI systems read show it.
 struct CiReport {

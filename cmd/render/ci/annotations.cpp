@@ -80,6 +80,13 @@ std::string description(const Alert& alert) {
 
 }  // namespace
 
+std::string github_annotation(std::string_view level,
+                              const std::optional<SourcePlace>& place,
+                              const std::string& title,
+                              const std::string& message) {
+  return command(level, place ? place_properties(*place) : std::string(), title, message);
+}
+
 std::string render_github(std::span<const Report> reports, const DocumentOptions& options) {
   std::string out;
   std::size_t errors = 0;

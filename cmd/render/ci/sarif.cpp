@@ -26,10 +26,6 @@ namespace {
 constexpr std::size_t kMostResults = 5000;
 constexpr std::size_t kMostMessage = 4096;
 
-Json text_object(std::string_view text) {
-  return Json{{"text", shorten_bytes(sarif_text(text), kMostMessage)}};
-}
-
 std::string_view level_of(RuleId id) { return id == RuleId::kExpected ? "note" : "error"; }
 
 Json json_rule_list() {
@@ -39,9 +35,9 @@ Json json_rule_list() {
     const bool is_excused = id == RuleId::kExpected;
     out.push_back({{"id", each.id},
                    {"name", each.name},
-                   {"shortDescription", text_object(each.title)},
-                   {"fullDescription", text_object(each.description)},
-                   {"help", text_object(each.help)},
+                   {"shortDescription", sarif_message(each.title)},
+                   {"fullDescription", sarif_message(each.description)},
+                   {"help", sarif_message(each.help)},
                    {"defaultConfiguration", {{"level", level_of(id)}}},
                    {"properties",
                     {{"tags", Json::array({"determinism"})},
@@ -65,13 +61,6 @@ struct Group {
 constexpr std::string_view kSubjects =
     "inputs|weights|runs|operators|error|repeats|runs|runs|runs|baseline|runs";
 
-Json json_location(const SourcePlace& place) {
-  Json region{{"startLine", place.line}, {"endLine", place.line}};
-  return Json{{"physicalLocation",
-               Json{{"artifactLocation", Json{{"uri", uri_path(place.file)}}},
-                    {"region", std::move(region)}}}};
-}
-
 bool is_judged(const CiReport& view) {
   const core::ExitCode code = comparators::exit_code_of(view.report);
   return code == core::ExitCode::kReproducible || code == core::ExitCode::kDivergence;
@@ -81,18 +70,18 @@ bool is_judged(const CiReport& view) {
 Json notifications(const CiReport& view) {
   Json out = Json::array();
   for (const std::string& note : non_finite_of(view.report)) {
-    out.push_back(Json{{"level", "warning"}, {"message", text_object(note)}});
+    out.push_back(Json{{"level", "warning"}, {"message", sarif_message(note)}});
   }
   for (const Alert& alert : view.alerts) {
     if (is_judged(view) || !is_trouble(alert.rule)) continue;
     std::string text = alert.message;
     if (!alert.detail.empty()) text += "\n" + alert.detail;
     Json item{{"level", "error"},
-              {"message", text_object(text)},
+              {"message", sarif_message(text)},
               {"associatedRule",
                {{"id", rule(alert.rule).id}, {"index", static_cast<std::size_t>(alert.rule)}}}};
     const SourcePlace place = view.place_of(alert);
-    if (place.is_file) item["locations"] = Json::array({json_location(place)});
+    if (place.is_file) item["locations"] = Json::array({sarif_location(place)});
     out.push_back(std::move(item));
   }
   return out;
@@ -169,7 +158,7 @@ std::string message_of(const Group& group) {
 
 Json result(const Group& group, const std::string& print, std::size_t n) {
   const RuleId id = group.first->rule;
-  Json location = json_location(group.place);
+  Json location = sarif_location(group.place);
   Json logical = Json::array();
   for (const std::string& module : group.modules) {
     if (module.empty()) continue;
@@ -180,7 +169,7 @@ Json result(const Group& group, const std::string& print, std::size_t n) {
       {"ruleId", rule(id).id},
       {"ruleIndex", static_cast<std::size_t>(id)},
       {"level", level_of(id)},
-      {"message", text_object(message_of(group))},
+      {"message", sarif_message(message_of(group))},
       {"locations", Json::array({std::move(location)})},
       {"partialFingerprints",
        {{"primaryLocationLineHash", fmt::format("{}:{}", print, n)}, {"reproCheck/v1", print}}}};
@@ -222,13 +211,28 @@ Json json_run(const CiReport& view) {
 
 }  // namespace
 
-std::string render_sarif(std::span<const Report> reports, const DocumentOptions& options) {
-  Json runs = Json::array();
-  for (const CiReport& view : ci_reports(reports, options)) runs.push_back(json_run(view));
+Json sarif_message(std::string_view text) {
+  return Json{{"text", shorten_bytes(sarif_text(text), kMostMessage)}};
+}
+
+Json sarif_location(const SourcePlace& place) {
+  Json region{{"startLine", place.line}, {"endLine", place.line}};
+  return Json{{"physicalLocation",
+               Json{{"artifactLocation", Json{{"uri", uri_path(place.file)}}},
+                    {"region", std::move(region)}}}};
+}
+
+std::string sarif_document(Json runs, bool pretty) {
   return to_document({{"$schema", "https://json.schemastore.org/sarif-2.1.0.json"},
                       {"version", "2.1.0"},
                       {"runs", std::move(runs)}},
-                     options.pretty_json);
+                     pretty);
+}
+
+std::string render_sarif(std::span<const Report> reports, const DocumentOptions& options) {
+  Json runs = Json::array();
+  for (const CiReport& view : ci_reports(reports, options)) runs.push_back(json_run(view));
+  return sarif_document(std::move(runs), options.pretty_json);
 }
 
 }  // namespace repro_check::cmd

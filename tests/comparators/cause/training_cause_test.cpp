@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "comparators/audit/audit_trace.h"
 #include "comparators/cause/cause.h"
 #include "tests/comparators/cause/cause_traces.h"
 #include "tests/support/memory_source.h"
@@ -212,7 +213,8 @@ TEST_CASE("what a view shows may have been filled through it") {
 
 TEST_CASE("read-unwritten is found in one recording") {
   const auto reads = [](Trace trace) {
-    return find_unwritten_reads(*test_support::source_from_json(trace.json().dump()));
+    const auto source = test_support::source_from_json(trace.json().dump());
+    return AuditTrace(*source).unwritten();
   };
   const auto found = reads(unfilled("one", 1, ""));
   REQUIRE(found.size() == 1);

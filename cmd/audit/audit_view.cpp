@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/audit/audit_view.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+
+#include "cmd/recording/source_files.h"
+#include "cmd/render/text.h"
+#include "cmd/words/catalogue.h"
+#include "cmd/words/causes.h"
+#include "cmd/words/finding_words.h"
+#include "core/trace/op_record.h"
+
+namespace repro_check::cmd {
+namespace {
+
+using comparators::AuditFinding;
+using comparators::AuditReport;
+using Weight = comparators::Finding::Weight;
+
+/// `train.py:40: x = drop(x)`; empty where no line of the program is known.
+std::string code_of(const AuditFinding& finding, const Audited& audited) {
+  const auto* frame = finding.site ? core::display_frame(*finding.site) : nullptr;
+  if (frame == nullptr) return finding.finding.where.line;
+  const std::string code = source_line(audited.sources.at(finding.recording), *frame);
+  return core::line_text(finding.site.get()) + (code.empty() ? "" : ": " + code);
+}
+
+Json finding_json(const AuditFinding& finding, const Audited& audited) {
+  Json json{{"rule", finding.rule->name()}};
+  json.update(json_of(finding.finding));
+  json["times"] = json_integer(finding.times);
+  json["ranks"] = finding.ranks;
+  json["module"] = json_text(finding.site ? finding.site->module_path : std::string());
+  json["code"] = json_text(code_of(finding, audited));
+  return json;
+}
+
+/// Rules that are left out for the same reason, together.
+Json open_json(const AuditReport& report) {
+  Json list = Json::array();
+  for (const comparators::NotAudited& each : report.not_audited) {
+    const std::string why = texts_of({each.why}).front();
+    auto same = std::ranges::find_if(list, [&](const Json& known) { return known["why"] == why; });
+    if (same == list.end()) {
+      list.push_back({{"rules", Json::array()}, {"why", why}, {"fix", phrase_fix(each.why.key)}});
+      same = std::prev(list.end());
+    }
+    (*same)["rules"].push_back(each.rule->name());
+  }
+  return list;
+}
+
+const char* status_of(const AuditReport& report) {
+  if (report.count(Weight::kProof) != 0) return "proof";
+  if (report.count(Weight::kSuspicion) != 0) return "suspicion";
+  return report.audited.empty() ? "not_audited" : "no_proof";
+}
+
+/// `2 more proofs, 1 suspicion`
+std::string others(const AuditReport& report) {
+  const std::size_t proofs = report.count(Weight::kProof);
+  std::vector<std::string> texts;
+  if (proofs > 1) texts.push_back(format_count(proofs - 1, "more proof"));
+  if (const std::size_t suspicions = report.count(Weight::kSuspicion); suspicions != 0) {
+    texts.push_back(format_count(suspicions, "suspicion"));
+  }
+  return texts.empty() ? std::string() : "; " + joined(texts, ", ");
+}
+
+std::string place_of(const Json& finding) {
+  std::string text;
+  if (finding["where"].contains("step")) {
+    text += fmt::format(" at step {}", finding["where"]["step"].get<std::uint64_t>());
+  }
+  std::vector<std::string> parts{finding["module"].get<std::string>(),
+                                 finding["where"].value("line", std::string())};
+  std::erase(parts, "");
+  return parts.empty() ? text : text + fmt::format(" ({})", escape_name(joined(parts, ", ")));
+}
+
+std::string headline_of(const AuditReport& report, const Json& document) {
+  if (report.count(Weight::kProof) != 0) {
+    const Json& first = document["findings"].front();
+    return fmt::format(
+        "PROOF {}{}{}", first["id"].get<std::string>(), place_of(first), others(report));
+  }
+  const std::size_t asked = report.audited.size() + report.not_audited.size();
+  if (report.audited.empty() && !report.not_audited.empty()) {
+    return fmt::format("NOT AUDITED: none of {}: {}",
+                       format_count(asked, "rule"),
+                       document["not_audited"].front()["why"].get<std::string>());
+  }
+  return fmt::format("NO PROOF: {} of {} audited{}",
+                     report.audited.size(),
+                     format_count(asked, "rule"),
+                     others(report));
+}
+
+constexpr std::array<std::string_view, 8> kAuditFormats{
+    "text", "json", "markdown", "junit", "sarif", "html", "github", "codequality"};
+
+std::string document_of(std::string_view format,
+                        const Audited& audited,
+                        const AuditSaid& said,
+                        const DocumentOptions& options) {
+  if (format == "json") return to_document(said.document, options.pretty_json);
+  if (format == "sarif") return audit_sarif(audited, said, options);
+  if (format == "github") return audit_github(audited, said, options);
+  if (format == "codequality") return audit_codequality(audited, said, options);
+  if (format == "junit") return audit_junit(audited, said, options);
+  if (format == "markdown") return audit_markdown(said);
+  if (format == "html") return audit_html(said);
+  return audit_text(said, options);
+}
+
+}  // namespace
+
+AuditSaid said_of(const Audited& audited) {
+  const AuditReport& report = audited.report;
+  Json document{{"format", "repro-check-audit"},
+                {"version", "1.0"},
+                {"dump", json_text(audited.dump)},
+                {"verdict",
+                 {{"status", status_of(report)},
+                  {"exit_code", static_cast<int>(audited.exit_code)},
+                  {"proofs", report.count(Weight::kProof)},
+                  {"suspicions", report.count(Weight::kSuspicion)}}},
+                {"recordings", report.recordings},
+                {"operators", json_integer(report.operators)}};
+  document["findings"] = Json::array();
+  for (const AuditFinding& each : report.findings) {
+    document["findings"].push_back(finding_json(each, audited));
+  }
+  document["audited"] = Json::array();
+  for (const auto* rule : report.audited) document["audited"].push_back(rule->name());
+  document["not_audited"] = open_json(report);
+  document = cleaned(document);
+  return {headline_of(report, document), std::move(document)};
+}
+
+std::string audit_text(const AuditSaid& said, const DocumentOptions& options) {
+  std::string text = said.headline + "\n";
+  if (options.verbosity < 0) return text;
+  const Json& document = said.document;
+  for (const Json& finding : document["findings"]) {
+    text += say_lines(view_lines("audit-finding"), finding, 2);
+  }
+  Json rest{{"open", document["not_audited"]},
+            {"audited", document["audited"].size()},
+            {"operators", document["operators"]}};
+  std::size_t asked = document["audited"].size();
+  for (const Json& open : document["not_audited"]) asked += open["rules"].size();
+  rest["asked"] = asked;
+  if (document["recordings"] != 1) rest["several"] = document["recordings"];
+  text += say_lines(view_lines("audit"), rest, 2);
+  const Json* shown = document["findings"].empty() ? nullptr : &document["findings"].front();
+  if (shown != nullptr && (*shown)["where"].contains("op")) {
+    std::string dump = document["dump"];
+    if ((*shown)["where"].contains("rank") || !(*shown)["ranks"].empty()) {
+      dump += fmt::format("/rank-{}", (*shown)["ranks"].front().get<std::uint32_t>());
+    }
+    text += fmt::format("next: repro-check inspect {} --op {}\n",
+                        shell_quote(dump),
+                        (*shown)["where"]["op"].get<std::uint64_t>());
+  }
+  return wrapped(text, options.columns);
+}
+
+void require_audit_formats(const ReportFlags& flags) {
+  flags.require_formats(kAuditFormats, "what an audit finds");
+}
+
+core::ExitCode emit_audit(const Audited& audited,
+                          const ReportFlags& flags,
+                          const GlobalOptions& globals) {
+  const AuditSaid said = said_of(audited);
+  const auto produce = [&](std::string_view format, const auto& options, const TextSink& sink) {
+    sink(document_of(format, audited, said, options));
+  };
+  flags.emit(flags.style(globals, "text"), produce);
+  return audited.exit_code;
+}
+
+}  // namespace repro_check::cmd

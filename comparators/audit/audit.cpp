@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comparators/audit/audit.h"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <set>
+#include <utility>
+
+#include "core/trace/program_records.h"
+#include "core/trace/record_names.h"
+#include "core/trace/run_manifest.h"
+
+namespace repro_check::comparators {
+namespace {
+
+using Need = AuditNeed;
+
+constexpr AuditRule by_trace(FindingId id, Need need, decltype(AuditRule::of_trace) find) {
+  return {id, {}, need, find, nullptr};
+}
+constexpr AuditRule by_ranks(FindingId id, Need need, decltype(AuditRule::of_ranks) find) {
+  return {id, {}, need, nullptr, find};
+}
+
+constexpr std::array kRules{
+    by_trace(FindingId::kRecomputedOtherwise, Need::kOperators, &find_recomputed_otherwise),
+    by_trace(FindingId::kRestoredThenOverwritten, Need::kWhole, &find_restored_then_overwritten),
+    by_trace(FindingId::kCopyDidNotCopy, Need::kOperators, &find_copy_that_did_not),
+    by_trace(FindingId::kDivisorZero, Need::kProgram, &find_divisor_zero),
+    AuditRule{{}, "filled-on-partial", Need::kPlacements},
+    by_ranks(FindingId::kWeightsNeverMoved, Need::kProgram, &find_never_moved),
+    by_ranks(FindingId::kTrainedAndValidated, Need::kSamples, &find_trained_and_validated),
+    by_trace(FindingId::kWorkersDrawAlike, Need::kSamples, &find_workers_draw_alike),
+    by_ranks(FindingId::kEveryWorkerReadsAll, Need::kSamples, &find_read_by_every_worker),
+    by_ranks(FindingId::kSameOrder, Need::kSamples, &find_same_order),
+    by_ranks(FindingId::kTwiceInABatch, Need::kRanks, &find_twice_in_a_batch),
+    by_trace(FindingId::kWeightWithoutEffect, Need::kWhole, &find_weight_without_effect),
+    by_trace(FindingId::kTrainsInEval, Need::kWhole, &find_trains_in_eval),
+    by_trace(FindingId::kNotWhatTheStepLeft, Need::kWhole, &find_not_what_the_step_left),
+    by_trace(FindingId::kSameAtEverySync, Need::kWhole, &find_same_at_every_sync),
+    by_trace(FindingId::kOlderThanWeights, Need::kWhole, &find_older_than_weights),
+    by_trace(FindingId::kReadUnwritten, Need::kWhole, &find_read_unwritten),
+    by_trace(FindingId::kDropoutInEval, Need::kOperators, &find_dropout_in_eval),
+    by_trace(FindingId::kUntied, Need::kWhole, &find_untied),
+    by_trace(FindingId::kStepWithoutBackward, Need::kWhole, &find_step_without_backward),
+    by_trace(FindingId::kLostInRounding, Need::kValues, &find_lost_in_rounding),
+    AuditRule{{}, "epoch-never-arrives", Need::kAttributes},
+};
+
+/// Whether operators were left out, so that one that is not there may have been called.
+bool is_part(const core::TraceSummary& trace) {
+  return !trace.include.empty() || !trace.exclude.empty() || !trace.only.empty();
+}
+
+/// Why a rule cannot be asked of a recording.
+std::optional<Phrase> lack_of(AuditNeed need, const core::DumpSource& dump, const DataOrder* data) {
+  const core::RunManifest& manifest = dump.manifest();
+  const auto lacks = [](std::string_view key) { return std::optional<Phrase>(Phrase(key)); };
+  if (manifest.trace.depth == core::kDepthBlocks) return lacks("audit-of-blocks");
+  switch (need) {
+    case AuditNeed::kOperators:
+      return std::nullopt;
+    case AuditNeed::kProgram:
+      return manifest.is_of_program() ? std::nullopt : lacks("audit-of-model");
+    case AuditNeed::kWhole:
+      return is_part(manifest.trace) ? lacks("audit-of-part") : std::nullopt;
+    case AuditNeed::kRanks:
+      if (core::environment_fact(manifest, core::kRanks) == nullptr) return lacks("audit-of-one");
+      [[fallthrough]];
+    case AuditNeed::kSamples:
+      return data == nullptr || data->empty() ? lacks("audit-without-loader") : std::nullopt;
+    case AuditNeed::kValues:
+      return manifest.trace.level == "tensor" ? std::nullopt : lacks("audit-without-values");
+    case AuditNeed::kPlacements:
+      return lacks("audit-without-placements");
+    case AuditNeed::kAttributes:
+      return lacks("audit-without-attributes");
+  }
+  return std::nullopt;
+}
+
+std::size_t parameters_of(const AuditTrace& trace) {
+  std::set<TextId> names;
+  for (const AuditStep& step : trace.steps()) {
+    for (const AuditTensor& tensor : trace.outputs(step.call)) {
+      if (trace.text(tensor.slot).starts_with(core::kParameterPrefix)) names.insert(tensor.slot);
+    }
+  }
+  return names.size();
+}
+
+}  // namespace
+
+std::span<const AuditRule> audit_rules() noexcept { return kRules; }
+
+const AuditRule* find_audit_rule(std::string_view name) noexcept {
+  const auto* found = std::ranges::find(kRules, name, &AuditRule::name);
+  return found == kRules.end() ? nullptr : found;
+}
+
+std::size_t AuditReport::count(Finding::Weight weight) const noexcept {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      findings, [&](const AuditFinding& each) { return each.finding.weight == weight; }));
+}
+
+core::ExitCode exit_code_of(const AuditReport& report,
+                            AuditFailure fail_on,
+                            bool all_asked) noexcept {
+  const bool fails =
+      (fail_on != AuditFailure::kNever && report.count(Finding::Weight::kProof) != 0) ||
+      (fail_on == AuditFailure::kSuspicion && report.count(Finding::Weight::kSuspicion) != 0);
+  if (fails) return core::ExitCode::kDivergence;
+  const bool is_open = report.audited.empty() || (all_asked && !report.not_audited.empty());
+  return is_open ? core::ExitCode::kNotComparable : core::ExitCode::kReproducible;
+}
+
+Audit::Audit(std::vector<const AuditRule*> rules) : rules_(std::move(rules)) {
+  if (!rules_.empty()) return;
+  for (const AuditRule& rule : kRules) rules_.push_back(&rule);
+}
+
+void Audit::put(const AuditRule& rule, std::vector<Finding> findings, const AuditTrace* trace) {
+  for (Finding& finding : findings) {
+    const auto same = std::ranges::find_if(report_.findings, [&](const AuditFinding& known) {
+      return known.rule == &rule && known.finding.id == finding.id &&
+             known.finding.weight == finding.weight &&
+             known.finding.where.line == finding.where.line &&
+             (!finding.where.line.empty() || known.finding.fields == finding.fields);
+    });
+    const auto rank = finding.where.rank;
+    if (same != report_.findings.end()) {
+      ++same->times;
+      if (rank && std::ranges::find(same->ranks, *rank) == same->ranks.end()) {
+        same->ranks.push_back(*rank);
+      }
+      continue;
+    }
+    AuditFinding& added = report_.findings.emplace_back();
+    added.rule = &rule;
+    if (rank) added.ranks.push_back(*rank);
+    if (trace != nullptr && finding.where.op) {
+      added.site = trace->site(static_cast<std::uint32_t>(*finding.where.op));
+    }
+    added.recording = report_.recordings;
+    added.finding = std::move(finding);
+  }
+}
+
+void Audit::keep(const AuditTrace& trace, const std::optional<std::uint32_t>& rank) {
+  AuditShare& share = shares_.emplace_back();
+  share.rank = rank;
+  share.still = trace.still();
+  share.parameters = parameters_of(trace);
+  share.steps = trace.steps().size();
+  share.data = trace.data();
+  share.batches = trace.batches();
+}
+
+void Audit::see(const core::DumpSource& dump, const std::optional<std::uint32_t>& rank) {
+  const bool has_operators = dump.manifest().trace.depth != core::kDepthBlocks;
+  const std::optional<AuditTrace> trace =
+      has_operators ? std::optional<AuditTrace>(std::in_place, dump) : std::nullopt;
+  for (const AuditRule* rule : rules_) {
+    const auto lack = lack_of(rule->need, dump, trace ? &trace->data() : nullptr);
+    if (lack) {
+      if (std::ranges::find(report_.not_audited, rule, &NotAudited::rule) ==
+          report_.not_audited.end()) {
+        report_.not_audited.push_back({rule, *lack});
+      }
+      continue;
+    }
+    if (rule->of_trace == nullptr) continue;
+    std::vector<Finding> found = rule->of_trace(*trace);
+    for (Finding& finding : found) finding.where.rank = rank;
+    put(*rule, std::move(found), &*trace);
+  }
+  if (trace) keep(*trace, rank);
+  ++report_.recordings;
+  report_.operators += dump.manifest().trace.operator_calls();
+}
+
+AuditReport Audit::finish() {
+  for (const AuditRule* rule : rules_) {
+    if (std::ranges::find(report_.not_audited, rule, &NotAudited::rule) !=
+        report_.not_audited.end()) {
+      continue;
+    }
+    report_.audited.push_back(rule);
+    if (rule->of_ranks != nullptr) put(*rule, rule->of_ranks(shares_), nullptr);
+  }
+  std::ranges::stable_sort(report_.findings, std::less(), [](const AuditFinding& each) {
+    return std::pair(each.finding.weight, each.rule - kRules.data());
+  });
+  for (AuditFinding& each : report_.findings) {
+    each.finding.with("times", each.times);
+    if (each.ranks.size() > 1) each.finding.where.rank.reset();
+    std::ranges::sort(each.ranks);
+  }
+  return std::move(report_);
+}
+
+}  // namespace repro_check::comparators

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "comparators/audit/rules.h"
+#include "comparators/report/finding.h"
+#include "core/error.h"
+#include "core/trace/dump.h"
+#include "core/trace/op_record.h"
+
+namespace repro_check::comparators {
+
+/// What a recording has to hold for a rule.
+enum class AuditNeed : std::uint8_t {
+  kOperators,   ///< the calls of operators: no recording of blocks has them
+  kProgram,     ///< and losses and steps of optimizers
+  kWhole,       ///< and all of them, since a program's first one: none was left out
+  kSamples,     ///< which samples loaders hand out, and digests of these
+  kRanks,       ///< the same of several ranks
+  kValues,      ///< the bytes of tensors
+  kPlacements,  ///< the placement of arguments: no recording has it yet
+  kAttributes,  ///< a digest of what a dataset was told: no recording has it yet
+};
+
+/// One rule, by the finding that it is about, or by a name as long as no recording holds what it
+/// needs.
+struct AuditRule {
+  std::optional<FindingId> id;
+  std::string_view only_name;
+  AuditNeed need = AuditNeed::kOperators;
+  std::vector<Finding> (*of_trace)(const AuditTrace& trace) = nullptr;
+  std::vector<Finding> (*of_ranks)(std::span<const AuditShare> shares) = nullptr;
+
+  [[nodiscard]] std::string_view name() const noexcept { return id ? finding_id(*id) : only_name; }
+};
+
+/// All of them, the one that does most damage first.
+std::span<const AuditRule> audit_rules() noexcept;
+/// Null for a name that no rule has.
+const AuditRule* find_audit_rule(std::string_view name) noexcept;
+
+/// What a rule found at one line of the program, by one operator.
+struct AuditFinding {
+  const AuditRule* rule = nullptr;
+  Finding finding;                             ///< where it was seen first
+  std::uint64_t times = 1;                     ///< on all ranks
+  RankList ranks;                              ///< empty where the program did not run on several
+  std::shared_ptr<const core::CallSite> site;  ///< null where the finding is of no single call
+  std::size_t recording = 0;                   ///< which of those that were read
+};
+
+struct NotAudited {
+  const AuditRule* rule = nullptr;
+  Phrase why;
+};
+
+struct AuditReport {
+  std::vector<AuditFinding> findings;  ///< proofs first, then by AuditRule
+  std::vector<const AuditRule*> audited;
+  std::vector<NotAudited> not_audited;
+  std::size_t recordings = 0;
+  std::uint64_t operators = 0;
+
+  [[nodiscard]] std::size_t count(Finding::Weight weight) const noexcept;
+};
+
+/// Which findings make a command fail.
+enum class AuditFailure : std::uint8_t { kNever, kProof, kSuspicion };
+
+/// @param all_asked  each rule was asked for by name: one that was not audited is no pass
+core::ExitCode exit_code_of(const AuditReport& report,
+                            AuditFailure fail_on,
+                            bool all_asked) noexcept;
+
+/// Audits one recording, or those of all ranks of one run.
+class Audit {
+ public:
+  /// @param rules  to be asked; all where it is empty
+  explicit Audit(std::vector<const AuditRule*> rules = {});
+
+  /// @param rank  of a program that ran on several
+  /// @throws core::Error{kDumpDamaged}, kNotComparable
+  void see(const core::DumpSource& dump, const std::optional<std::uint32_t>& rank = {});
+  /// To be called once, behind one see() at least.
+  AuditReport finish();
+
+ private:
+  void put(const AuditRule& rule, std::vector<Finding> findings, const AuditTrace* trace);
+  void keep(const AuditTrace& trace, const std::optional<std::uint32_t>& rank);
+
+  std::vector<const AuditRule*> rules_;
+  std::vector<AuditShare> shares_;
+  AuditReport report_;
+};
+
+}  // namespace repro_check::comparators
