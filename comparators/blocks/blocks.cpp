@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/tensor/unread.h"
 #include "core/trace/block_row.h"
 #include "core/trace/program_records.h"
 
@@ -189,9 +190,19 @@ class BlockComparer {
     if (before != kNone) lead.agreed = baseline_.block(before);
   }
 
+  /// Whether there are borders that its recorder could not read, though it knew how.
+  static bool left_unread(const core::DumpSource& dump) {
+    const auto& blocks = dump.manifest().trace.blocks;
+    return blocks && std::ranges::find(blocks->unopened,
+                                       core::kUnreadContent,
+                                       &core::UnopenedType::type) != blocks->unopened.end();
+  }
+
   /// @return whether nothing is wrong with the pair
   bool judge(std::size_t at, const Border& ours, const Border& theirs) {
-    if (!ours.out && !theirs.out) {
+    // On one side alone it is another structure, unless a device failed there.
+    if ((!ours.out && (!theirs.out || left_unread(baseline_))) ||
+        (!theirs.out && left_unread(candidate_))) {
       if (result_.unread++ == 0) result_.first_unread = baseline_.block(at).path;
       return true;
     }

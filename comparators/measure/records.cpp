@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <variant>
 
+#include "core/tensor/unread.h"
+
 namespace repro_check::comparators {
 namespace {
 
@@ -67,13 +69,16 @@ bool same_attributes(const TensorRecord& left, const TensorRecord& right) noexce
   constexpr std::string_view kUnnamed = "opaque";
   const std::string_view one = left.attributes;
   const std::string_view other = right.attributes;
+  // A content that one side could not read is no other content.
+  if (one == core::kUnread || other == core::kUnread) return true;
   return one == other || (one == kUnnamed && other.starts_with(core::kOpaqueOf)) ||
          (other == kUnnamed && one.starts_with(core::kOpaqueOf));
 }
 
 bool was_never_read(const TensorRecord& tensor) noexcept {
   return has_unread_values(tensor) &&
-         (tensor.dtype == core::Dtype::kUnknown || tensor.attributes.starts_with(core::kOpaqueOf));
+         (tensor.dtype == core::Dtype::kUnknown || tensor.attributes == core::kUnread ||
+          tensor.attributes.starts_with(core::kOpaqueOf));
 }
 
 bool has_unread_values(const core::TensorRecord& tensor) noexcept {

@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "comparators/compare.h"
+#include "core/tensor/unread.h"
 #include "tests/comparators/corpus.h"
 #include "tests/comparators/said.h"
 
@@ -179,6 +180,17 @@ TEST_CASE("a border where nothing could be opened is no pass") {
   CHECK(against(candidate).status == Status::kDiverged);
   candidate["blocks"][0]["out"] = "other";
   CHECK(compare_json(baseline, candidate).status == Status::kDiverged);
+}
+
+TEST_CASE("a border that a device could not digest in one run is not compared, and no pass") {
+  ordered_json candidate = program("candidate");
+  candidate["blocks"][1]["out"] = nullptr;
+  CHECK(against(candidate).status == Status::kDiverged);
+  candidate["unopened"] = {{std::string(core::kUnreadContent), 1}};
+  const Report report = against(candidate);
+  CHECK(report.status == Status::kNotComparable);
+  CHECK(report.blocks->unread == 1);
+  CHECK(report.blocks->differing == 0);
 }
 
 TEST_CASE("recordings that cannot be held against each other say what to record") {

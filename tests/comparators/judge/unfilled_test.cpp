@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "core/tensor/unread.h"
 #include "tests/comparators/cause/cause_traces.h"
 #include "tests/comparators/trace_builder.h"
 
@@ -64,6 +65,18 @@ TEST_CASE("what a class holds that nobody read is no pass, unless its operator o
   };
   CHECK(exit_of(wrapped("library::make")) == 4);
   CHECK(exit_of(wrapped("_c10d_functional::_wrap_tensor_autograd")) == 0);
+}
+
+TEST_CASE("what a device could not digest is no pass, nor another content") {
+  Trace baseline("baseline");
+  baseline.tensor("x", {1, 2}).tensor("y", {1, 2});
+  baseline.op("aten::relu", {}, {"x"}).op("aten::neg", {"x"}, {"y"});
+  Trace candidate = baseline;
+  candidate.json()["tensors"]["y"]["state"] = "none";
+  candidate.json()["tensors"]["y"]["attributes"] = core::kUnread;
+  CHECK(exit_of(compare_traces(baseline, candidate)) == 4);
+  CHECK(exit_of(compare_traces(candidate, baseline)) == 4);
+  CHECK(exit_of(compare_traces(candidate, candidate)) == 4);
 }
 
 }  // namespace
