@@ -17,6 +17,7 @@ namespace {
 struct Open {
   std::uint32_t number = 0;
   core::BlockRow row;
+  capture::BorderReading in;
 };
 
 std::vector<Open>& open_here() {
@@ -103,19 +104,15 @@ BlockCalls::BlockCalls(const core::ProgramPlan& plan, ProgramSites& sites)
 std::uint32_t BlockCalls::read(capture::Capture& capture,
                                const Border& border,
                                std::string_view record,
-                               std::optional<core::Digest>& into) const {
+                               capture::BorderReading& into) const {
   const std::vector<capture::BorderLeaf> leaves = leaves_of(border);
   if (keeps_ && !leaves.empty()) {
     const std::string_view name =
         record == core::kBlockInputs ? core::kInputValues : core::kOutputValues;
     capture.record_values(std::string(record), values_of(leaves, name));
   }
-  core::BorderDigest digest;
-  const std::uint32_t unread = capture.read_border(leaves, digest);
-  into = digest.finish();
-  // Where there is nothing, as of a module that returns None, that is what can be compared.
-  if (!into && leaves.empty() && border.unopened == 0) into = core::digest_bytes("");
-  return unread;
+  if (leaves.empty() && border.unopened == 0) into.stand_for_nothing();
+  return capture.read_border(leaves, into);
 }
 
 std::string BlockCalls::path_of(std::uint32_t number, std::uint32_t lane) {
@@ -144,7 +141,7 @@ std::uint32_t BlockCalls::begin(capture::Capture& capture,
     if (count.step != row.step) count = {row.step, 0};
     row.call = count.calls++;
   }
-  const std::uint32_t unread = read(capture, border, core::kBlockInputs, row.in);
+  const std::uint32_t unread = read(capture, border, core::kBlockInputs, open.in);
   row.unopened = border.unopened + unread;
   return unread;
 }
@@ -156,11 +153,12 @@ std::uint32_t BlockCalls::end(capture::Capture& capture,
   const auto last = std::find_if(
       open.rbegin(), open.rend(), [&](const Open& each) { return each.number == number; });
   if (last == open.rend()) return 0;
-  core::BlockRow row = std::move(last->row);
+  auto [opened, row, in] = std::move(*last);
   open.erase(std::prev(last.base()));
-  const std::uint32_t unread = read(capture, border, core::kBlockOutputs, row.out);
+  capture::BorderReading out;
+  const std::uint32_t unread = read(capture, border, core::kBlockOutputs, out);
   row.unopened += border.unopened + unread;
-  capture.append(row);
+  capture.append(std::move(row), in, out);
   return unread;
 }
 

@@ -55,7 +55,7 @@ class BlockCalls {
   std::uint32_t read(capture::Capture& capture,
                      const Border& border,
                      std::string_view record,
-                     std::optional<core::Digest>& into) const;
+                     capture::BorderReading& into) const;
 
   ProgramSites& sites_;
   std::uint32_t every_;

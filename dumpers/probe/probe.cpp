@@ -32,6 +32,7 @@
 #include <vector>
 
 #include "core/digest/digest.h"
+#include "core/tensor/unread.h"
 #include "core/text/secrets.h"
 #include "core/text/text.h"
 #include "core/trace/program_plan.h"
@@ -113,6 +114,7 @@ class Recording {
 
   /// Of a worker: it has made a batch.
   void end_batch(const std::string& name) {
+    capture_->flush();
     batches_->close(name, capture_->warnings());
     // Whoever takes the next one may never have seen this one's contents.
     if (stores_) capture_->forget_contents();
@@ -384,6 +386,9 @@ class Recording {
     trace.tensors = counts.tensors;
     trace.substitutions = counts.substitutions;
     trace.drawing_operators = counts.drawing_operators;
+    if (trace.blocks && counts.unread_borders > 0) {
+      trace.blocks->unopened.push_back({std::string(core::kUnreadContent), counts.unread_borders});
+    }
   }
 
   const pid_t process_ = ::getpid();
@@ -798,10 +803,9 @@ std::uint32_t repro_check_parameters(std::int64_t step,
     for (const capture::BorderLeaf& leaf : leaves) {
       core::ParameterRow row{read_in, names, std::nullopt};
       names += row.name.size() + 1;
-      core::BorderDigest digest;
-      static_cast<void>(capture.read_border({&leaf, 1}, digest));
-      row.digest = digest.finish();
-      capture.append(row);
+      capture::BorderReading content;
+      static_cast<void>(capture.read_border({&leaf, 1}, content));
+      capture.append(std::move(row), content);
     }
   });
   return read_in;

@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 #include <pthread.h>
 #include <torch/library.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <limits>
@@ -296,13 +297,78 @@ void tell_of_unrecorded_child(void (*told)()) noexcept { active().on_unrecorded 
 
 void expect_unrecorded_child() noexcept { active().is_unrecorded = false; }
 
+struct Capture::Pending : core::Pinned {
+  explicit Pending(std::size_t size) : bytes(size) {}
+  virtual ~Pending() = default;
+  /// Something that it waits for; null = all has come.
+  [[nodiscard]] virtual Awaited next() const = 0;
+  virtual void write(Capture& capture) = 0;
+
+  const std::size_t bytes;  ///< about what it holds
+};
+
+namespace {
+
+std::size_t bytes_of(const core::OpRecord& record) {
+  constexpr std::size_t kOfTensor = 256;
+  return sizeof(Frame) + record.tensors.size() * (sizeof(core::TensorRecord) + kOfTensor) +
+         record.arguments.size() * sizeof(core::Argument);
+}
+
+}  // namespace
+
+struct Capture::PendingCall final : Pending {
+  explicit PendingCall(std::unique_ptr<Frame> its)
+      : Pending(bytes_of(its->record)), frame(std::move(its)) {}
+  [[nodiscard]] Awaited next() const override { return frame->tensors.arrivals.next(); }
+  void write(Capture& capture) override {
+    capture.write(frame->record, frame->tensors.arrivals);
+    frame->plan->idle.push_back(std::move(frame));
+  }
+  std::unique_ptr<Frame> frame;
+};
+
+struct Capture::PendingRecord final : Pending {
+  PendingRecord(core::OpRecord its, Arrivals awaited)
+      : Pending(bytes_of(its)), record(std::move(its)), arrivals(std::move(awaited)) {}
+  [[nodiscard]] Awaited next() const override { return arrivals.next(); }
+  void write(Capture& capture) override { capture.write(record, arrivals); }
+  core::OpRecord record;
+  Arrivals arrivals;
+};
+
+struct Capture::PendingRow final : Pending {
+  using Append = std::function<void(std::span<const BorderReading>)>;
+  PendingRow(std::vector<BorderReading> read, Append append)
+      : Pending(sizeof(PendingRow) + read.size() * 1024),
+        borders(std::move(read)),
+        append_to_sink(std::move(append)) {}
+  [[nodiscard]] Awaited next() const override {
+    for (const BorderReading& border : borders) {
+      if (Awaited content = border.next()) return content;
+    }
+    return nullptr;
+  }
+  void write(Capture& capture) override {
+    const auto unread = std::ranges::count_if(borders, &BorderReading::is_unread);
+    capture.counts_.unread_borders += static_cast<std::uint64_t>(unread);
+    append_to_sink(borders);
+  }
+  std::vector<BorderReading> borders;
+  Append append_to_sink;
+};
+
 Capture::Capture(const CaptureOptions& options, core::DumpSink& sink, SiteProvider* sites)
     : id_(next_capture_id()),
+      process_(::getpid()),
       options_(options),
       sink_(&sink),
       sites_(sites),
       plans_(options.include, options.exclude),
-      tensors_(options.level, options.unseen_writes, sink) {
+      tensors_(options.level,
+               options.unseen_writes,
+               sink,
+               options.devices == nullptr ? cuda_devices() : *options.devices) {
   this_thread().lane = core::kMainLane;
   ensure_fallback();
 }
@@ -329,6 +395,7 @@ Capture::Scope::~Scope() {
   // A call that raised and left the scope with its exception is the operator the run died in: it
   // stays open in the dump.
   if (std::uncaught_exceptions() == exceptions_) capture_.settle();
+  capture_.flush();
 }
 
 ThreadState& Capture::this_thread() {
@@ -621,6 +688,8 @@ std::vector<core::TensorRecord> Capture::describe(const at::Tensor& tensor,
   RecordingOrder order;
   order.keep_bytes = false;
   tensors_.add(tensor, slot, order, list);
+  wait_for(list.arrivals);
+  tensors_.settle(list.arrivals, records);
   return records;
 }
 
@@ -665,6 +734,7 @@ CaptureCounts Capture::counts() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   CaptureCounts counts = counts_;
   counts.hashed_bytes = tensors_.hashed_bytes();
+  counts.device_waits += tensors_.devices().stalls();
   counts.accelerator = tensors_.accelerator();
   return counts;
 }
@@ -764,15 +834,22 @@ bool Capture::is_excluded(const OperatorPlan& plan,
   return !included || plan.matches_exclude || match.exclude;
 }
 
-void Capture::note_stale(const Frame& frame) {
-  for (const std::string& slot : tensors_.take_stale()) {
-    ++counts_.stale_inputs;
-    warn(
-        fmt::format("op {} {}: argument {} was changed by something outside the recorded operators",
-                    frame.record.index,
-                    frame.plan->full_name,
-                    slot));
+void Capture::note_stale(Frame& frame) {
+  for (Arrivals::Change& change : tensors_.take_stale()) {
+    if (change.after != nullptr) {
+      frame.tensors.arrivals.changes.push_back(std::move(change));
+    } else {
+      warn_of_stale(frame.record, change.slot);
+    }
   }
+}
+
+void Capture::warn_of_stale(const core::OpRecord& record, const std::string& slot) {
+  ++counts_.stale_inputs;
+  warn(fmt::format("op {} {}: argument {} was changed by something outside the recorded operators",
+                   record.index,
+                   record.op->full_name(),
+                   slot));
 }
 
 void Capture::note_raced(const core::OpRecord& record) {
@@ -785,12 +862,24 @@ void Capture::note_raced(const core::OpRecord& record) {
   }
 }
 
+void Capture::note_unordered(const core::OpRecord* record) {
+  for (const std::string& slot : tensors_.take_unordered()) {
+    warn(fmt::format(
+        "{}: {} was read on another stream than the one that wrote it, and nothing that was "
+        "recorded "
+        "orders the two",
+        record == nullptr ? "a block" : fmt::format("op {} {}", record->index, record->op->name),
+        record == nullptr ? "a tensor" : slot));
+  }
+}
+
 void Capture::record_returned(const c10::IValue& value) {
   NamedValues values;
   for_each_returned(value, [&](const std::string& path, const c10::IValue& leaf) {
     values.emplace_back(path, leaf);
   });
   append_values(std::string(core::kReturnedOperator), values, {}, {}, {}, core::kMainLane);
+  flush();
 }
 
 void Capture::record_values(const std::string& name,
@@ -810,18 +899,19 @@ void Capture::read_ahead(std::span<const BorderLeaf> leaves) {
   tensors_.read_ahead(ahead);
 }
 
-std::uint32_t Capture::read_border(std::span<const BorderLeaf> leaves, core::BorderDigest& into) {
+std::uint32_t Capture::read_border(std::span<const BorderLeaf> leaves, BorderReading& into) {
   const c10::impl::ExcludeDispatchKeyGuard unseen(kCaptureKey);
   const std::lock_guard<std::mutex> lock(mutex_);
   RecordList records(border_);
   RecordingOrder order;
   order.keep_bytes = false;
   order.hands_out = true;
+  order.beside = true;
   order.verify = options_.verify_inputs;
   std::uint32_t unread = 0;
   for (const BorderLeaf& leaf : leaves) {
     if (!leaf.tensor.defined()) {
-      into.add(core::digest_bytes(leaf.bytes), leaf.dtype, leaf.shape);
+      into.add(core::digest_bytes(leaf.bytes), nullptr, leaf.dtype, leaf.shape);
       continue;
     }
     records.restart();
@@ -830,34 +920,99 @@ std::uint32_t Capture::read_border(std::span<const BorderLeaf> leaves, core::Bor
     for (std::size_t i = 0; i < records.size(); ++i) {
       const core::TensorRecord& record = records[i];
       if (record.state == core::ContentState::kHashed) {
-        into.add(record.digest, record.dtype, record.shape);
+        into.add(record.digest, records.awaited(i), record.dtype, record.shape);
       } else if (record.state != core::ContentState::kComposite) {
         is_read = false;
       }
     }
     if (!is_read) ++unread;
   }
+  note_unordered(nullptr);
   return unread;
 }
 
-void Capture::append(const core::BlockRow& row) {
-  append_row([&] { sink_->block(row); });
+void Capture::append(core::BlockRow row, const BorderReading& in, const BorderReading& out) {
+  append_row({in, out}, [this, row = std::move(row)](std::span<const BorderReading> read) mutable {
+    row.in = read[0].finish();
+    row.out = read[1].finish();
+    sink_->block(row);
+  });
 }
 
-void Capture::append(const core::ParameterRow& row) {
-  append_row([&] { sink_->parameter(row); });
+void Capture::append(core::ParameterRow row, const BorderReading& content) {
+  append_row({content}, [this, row = std::move(row)](std::span<const BorderReading> read) mutable {
+    row.digest = read[0].finish();
+    sink_->parameter(row);
+  });
 }
 
 template <typename Append>
-void Capture::append_row(const Append& append) {
+void Capture::append_row(std::vector<BorderReading> borders, Append append) {
   if (failed_.load(std::memory_order_relaxed)) return;
   const std::lock_guard<std::mutex> lock(mutex_);
   try {
-    append();
     ++counts_.rows;
+    if (pending_.empty() && std::ranges::all_of(borders, &BorderReading::is_settled)) {
+      append(borders);
+    } else {
+      keep(std::make_unique<PendingRow>(std::move(borders), std::move(append)));
+    }
   } catch (...) {
     fail(std::current_exception());
   }
+}
+
+void Capture::keep(std::unique_ptr<Pending> pending) {
+  pending_bytes_ += pending->bytes;
+  pending_.push_back(std::move(pending));
+  drain(options_.most_pending);
+}
+
+void Capture::drain(std::size_t most) {
+  tensors_.devices().poll();
+  while (!pending_.empty()) {
+    if (const Awaited next = pending_.front()->next()) {
+      if (pending_bytes_ <= most) return;
+      if (most != 0) ++counts_.device_waits;
+      DeviceDigests::wait_for(next);
+      continue;
+    }
+    const std::unique_ptr<Pending> first = std::move(pending_.front());
+    pending_.pop_front();
+    pending_bytes_ -= first->bytes;
+    first->write(*this);
+  }
+}
+
+void Capture::wait_for(const Arrivals& arrivals) {
+  while (const Awaited next = arrivals.next()) DeviceDigests::wait_for(next);
+}
+
+void Capture::flush() noexcept {
+  // A forked child has the records of its parent, and not its device.
+  if (::getpid() != process_) return;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (failed_ || pending_.empty()) return;
+  try {
+    drain(0);
+  } catch (...) {
+    fail(std::current_exception());
+  }
+}
+
+void Capture::write(core::OpRecord& record, const Arrivals& arrivals) {
+  if (!arrivals.empty()) {
+    tensors_.settle(arrivals, record.tensors);
+    for (const auto& [slot, before, after] : arrivals.changes) {
+      if (OpenWrite{0, 0, nullptr, before, after}.happened()) warn_of_stale(record, slot);
+    }
+  }
+  ++counts_.operators;
+  if (core::is_returned(record)) ++counts_.returned;
+  counts_.tensors += record.tensors.size();
+  counts_.substitutions += record.substitutions.size();
+  if (record.generator) ++counts_.drawing_operators;
+  sink_->append(record);
 }
 
 void Capture::adopt(ForeignRecords& foreign) {
@@ -877,11 +1032,11 @@ void Capture::adopt(ForeignRecords& foreign) {
     }
     for (core::OpRecord& record : foreign.records) {
       keep_contents(record, foreign);
-      ++counts_.operators;
-      counts_.tensors += record.tensors.size();
-      counts_.substitutions += record.substitutions.size();
-      if (record.generator) ++counts_.drawing_operators;
-      sink_->append(record);
+      if (is_settled({})) {
+        write(record, {});
+      } else {
+        keep(std::make_unique<PendingRecord>(std::move(record), Arrivals()));
+      }
     }
     if (!foreign.failure.empty()) {
       throw core::run_failed(core::lane_text(foreign.lane) + ": " + foreign.failure);
@@ -945,11 +1100,13 @@ void Capture::append_values(const std::string& name,
     number(record, place, lane);
     note_last(record, false);
     sink_->enter(record);
-    fill_values(values, follows, written, record);
-    ++counts_.operators;
-    if (core::is_returned(record)) ++counts_.returned;
-    counts_.tensors += record.tensors.size();
-    sink_->append(record);
+    Arrivals arrivals;
+    fill_values(values, follows, written, record, arrivals);
+    if (is_settled(arrivals)) {
+      write(record, arrivals);
+    } else {
+      keep(std::make_unique<PendingRecord>(record, std::move(arrivals)));
+    }
   } catch (...) {
     fail(std::current_exception());
   }
@@ -958,7 +1115,8 @@ void Capture::append_values(const std::string& name,
 void Capture::fill_values(const NamedValues& values,
                           const NamedValues& follows,
                           at::TensorList written,
-                          core::OpRecord& record) {
+                          core::OpRecord& record,
+                          Arrivals& arrivals) {
   RecordList tensors(record.tensors);
   const auto each_written = [&](const auto& tell) {
     for (const at::Tensor& tensor : written) {
@@ -973,9 +1131,10 @@ void Capture::fill_values(const NamedValues& values,
   }
   tensors_.read_ahead(ahead);
   RecordingOrder order;
+  order.beside = true;
   const auto add = [&](const at::Tensor& tensor, const std::string& slot) {
     const std::size_t index = tensors_.add(tensor, slot, order, tensors);
-    if (!core::is_returned(record)) tensors_.note_number(tensor, tensors[index]);
+    if (!core::is_returned(record)) tensors_.note_number(tensor, index, tensors);
     return static_cast<std::uint32_t>(index);
   };
   const auto build = [&](const c10::IValue& value, const std::string& path, core::Value& into) {
@@ -994,12 +1153,14 @@ void Capture::fill_values(const NamedValues& values,
   order.role = core::TensorRole::kOutput;
   order.hands_out = true;
   each_written(
-      [&](StorageEntry& entry) { entry.writer = static_cast<std::int64_t>(record.index); });
+      [&](StorageEntry& entry) { entry.set_writer(static_cast<std::int64_t>(record.index)); });
   record.results.resize(values.size());
   auto result = record.results.begin();
   for (const auto& [path, value] : values) build(value, path, *result++);
   tensors.finish();
+  arrivals = std::move(tensors.arrivals);
   note_raced(record);
+  note_unordered(&record);
 }
 
 namespace {
@@ -1097,6 +1258,10 @@ class Capture::OutputVisitor {
         add(written.tensor, written.slot);
       }
     }
+    for (const MaybeWrittenArgument& maybe : frame_.maybe_written) {
+      const std::size_t index = add(maybe.tensor, maybe.slot);
+      frame_.tensors.arrivals.written.push_back({index, maybe.write});
+    }
   }
 
  private:
@@ -1108,15 +1273,32 @@ class Capture::OutputVisitor {
   /// may have been: what was known of its content holds no more.
   void settle_shared(const at::Tensor& tensor, std::uint32_t index) {
     const bool unread = frame_.excluded;
-    const bool written =
-        unread ? frame_.plan->exchange != Exchange::kNone : !capture_.tensors_.take_stale().empty();
-    if (!written && !unread) return;
+    std::vector<Arrivals::Change> changes;
+    if (!unread) changes = capture_.tensors_.take_stale();
+    std::erase_if(changes, [](const Arrivals::Change& change) {
+      return change.after != nullptr && !is_on_the_way(change.before) &&
+             !is_on_the_way(change.after) &&
+             !OpenWrite{0, 0, nullptr, change.before, change.after}.happened();
+    });
+    const bool written = unread ? frame_.plan->exchange != Exchange::kNone
+                                : std::ranges::any_of(changes, [](const Arrivals::Change& change) {
+                                    return change.after == nullptr;
+                                  });
+    if (!written && !unread && changes.empty()) return;
     for_each_storage(tensor, [&](const c10::Storage& storage) {
       StorageEntry& entry = capture_.tensors_.storages().find(storage);
       if (unread) entry.digests.clear();
-      if (!written) return;
-      entry.writer = own_index();
-      entry.forget_names();
+      if (written) {
+        entry.set_writer(own_index());
+        entry.forget_names();
+        return;
+      }
+      for (const Arrivals::Change& change : changes) {
+        entry.open_writer(own_index(), change.before, change.after);
+      }
+      if (entry.open_write != nullptr) {
+        frame_.tensors.arrivals.producers.push_back({index, entry.open_write});
+      }
     });
     if (!written) return;
     frame_.tensors[index].producer = own_index();
@@ -1155,7 +1337,7 @@ class Capture::OutputVisitor {
       return false;
     }
     // Who reads it from here on has it from there, and it has the content from outside.
-    if (frame_.plan->lifts) capture_.tensors_.storages().find(storage).writer = own_index();
+    if (frame_.plan->lifts) capture_.tensors_.storages().find(storage).set_writer(own_index());
     // What ranks give one another is in what they were given, whatever the schema says.
     if (is_input && !capture_.gives_later(*frame_.plan)) return result_->aliases;
     StorageEntry& entry = capture_.tensors_.storages().find(storage);
@@ -1399,7 +1581,7 @@ void Capture::fill_outputs(const Call& call, Frame& frame) {
   // `to` and its like show what they are given, or read it.
   if (visitor.shows_given()) frame.unfilled.clear();
   for (const UnfilledArgument& argument : frame.unfilled) {
-    tensors_.read_filled(argument.tensor, frame.keep_bytes, frame.tensors[argument.record]);
+    tensors_.read_filled(argument.tensor, frame.keep_bytes, argument.record, frame.tensors);
   }
   frame.unfilled.clear();
   note_raced(frame.record);
@@ -1451,11 +1633,25 @@ void Capture::note_undeclared_writes(Frame& frame) {
     tensors_.add(held.tensor, held.slot, order, list);
     tensors_.take_stale();
     const core::TensorRecord& before = frame.tensors[held.record];
-    if (again.front().state != before.state || again.front().digest == before.digest) continue;
+    if (again.front().state != before.state) continue;
+    if (frame.tensors.awaited(held.record) != nullptr || list.awaited(0) != nullptr) {
+      note_maybe_written(held, list.content_of(0), frame);
+      continue;
+    }
+    if (again.front().digest == before.digest) continue;
     frame.written.push_back(
         {held.tensor, held.slot, storage_size_of(held.tensor), held.tensor.numel(), {}});
   }
   frame.held.clear();
+}
+
+/// What is known of its content holds: it was digested behind the call.
+void Capture::note_maybe_written(HeldArgument& held, const Awaited& after, Frame& frame) {
+  const Awaited before = frame.tensors.content_of(held.record);
+  StorageEntry& entry =
+      tensors_.storages().find(held.tensor.unsafeGetTensorImpl()->unsafe_storage());
+  entry.open_writer(static_cast<std::int64_t>(frame.record.index), before, after);
+  frame.maybe_written.push_back({std::move(held.tensor), std::move(held.slot), entry.open_write});
 }
 
 void Capture::note_shown(const at::Tensor& shown, const Frame& frame) {
@@ -1489,12 +1685,11 @@ bool Capture::may_hold_untold(const at::Tensor& tensor) {
 
 void Capture::append(std::unique_ptr<Frame> frame) {
   frame->tensors.finish();
-  ++counts_.operators;
-  counts_.tensors += frame->tensors.size();
-  counts_.substitutions += frame->record.substitutions.size();
-  if (frame->record.generator) ++counts_.drawing_operators;
   frame->written.clear();
-  sink_->append(frame->record);
+  frame->maybe_written.clear();
+  if (!is_settled(frame->tensors.arrivals))
+    return keep(std::make_unique<PendingCall>(std::move(frame)));
+  write(frame->record, frame->tensors.arrivals);
   frame->plan->idle.push_back(std::move(frame));
 }
 
@@ -1509,6 +1704,7 @@ void Capture::raised(std::unique_ptr<Frame> frame) noexcept {
     note_undeclared_writes(*frame);
     apply_writes(*frame);
     frame->written.clear();
+    frame->maybe_written.clear();
     raised_.push_back(std::move(frame));
   } catch (...) {
     fail(std::current_exception());

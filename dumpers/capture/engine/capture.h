@@ -3,11 +3,13 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
+#include <sys/types.h>
 
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <exception>
 #include <functional>
 #include <map>
@@ -25,6 +27,7 @@
 #include "core/system/pinned.h"
 #include "core/trace/dump.h"
 #include "core/trace/op_record.h"
+#include "dumpers/capture/engine/border_reading.h"
 #include "dumpers/capture/engine/capture_options.h"
 #include "dumpers/capture/engine/exchanges.h"
 #include "dumpers/capture/engine/host_rng.h"
@@ -211,14 +214,19 @@ class Capture : core::Pinned {
                      const NamedValues& follows = {},
                      at::TensorList written = {});
 
-  /// Adds to the digest of a border what `leaves` hold, in order. On any thread.
+  /// Adds to a border what `leaves` hold, in order. On any thread.
   /// @return how many of the tensors could not be read
-  std::uint32_t read_border(std::span<const BorderLeaf> leaves, core::BorderDigest& into);
+  std::uint32_t read_border(std::span<const BorderLeaf> leaves, BorderReading& into);
   /// Reads ahead of read_border() what each of them holds, on all of LibTorch's threads.
   void read_ahead(std::span<const BorderLeaf> leaves);
-  /// Appends a call of a block, or a parameter. On any thread.
-  void append(const core::BlockRow& row);
-  void append(const core::ParameterRow& row);
+  /// Appends a call of a block, or a parameter, whose digests are those of the borders. On any
+  /// thread.
+  void append(core::BlockRow row, const BorderReading& in, const BorderReading& out);
+  void append(core::ParameterRow row, const BorderReading& content);
+
+  /// Waits for what devices have to tell of what was recorded, and hands it all to the sink. On any
+  /// thread.
+  void flush() noexcept;
 
   /// Appends records of another process of the program, in their order, as what the calling thread
   /// gets in this step and phase. On any thread that a Scope covers.
@@ -274,6 +282,11 @@ class Capture : core::Pinned {
 
  private:
   class OutputVisitor;
+  /// What waits for the digests of a device, or comes behind what does.
+  struct Pending;
+  struct PendingCall;
+  struct PendingRecord;
+  struct PendingRow;
   /// Where a call stands, as the front end says.
   struct Place {
     std::shared_ptr<const core::CallSite> site;
@@ -333,6 +346,7 @@ class Capture : core::Pinned {
   void apply_writes(Frame& frame);
   /// Finds what an operator has written although its schema does not say so.
   void note_undeclared_writes(Frame& frame);
+  void note_maybe_written(HeldArgument& held, const Awaited& after, Frame& frame);
   /// Whether memory that the call hands out is unwritten until operators have written all of it.
   /// What a kernel allocates for itself it may also write without an operator; of a program whoever
   /// reads it tells.
@@ -343,7 +357,18 @@ class Capture : core::Pinned {
   void note_shown(const at::Tensor& shown, const Frame& frame);
   void append(std::unique_ptr<Frame> frame);
   template <typename Append>
-  void append_row(const Append& append);
+  void append_row(std::vector<BorderReading> borders, Append append);
+  /// Whether it goes to the sink at once.
+  [[nodiscard]] bool is_settled(const Arrivals& arrivals) const {
+    return pending_.empty() && arrivals.empty();
+  }
+  void keep(std::unique_ptr<Pending> pending);
+  /// Hands what has come to the sink, in order.
+  /// @param most  bytes that may stay behind; for more, the device is waited for
+  void drain(std::size_t most);
+  void wait_for(const Arrivals& arrivals);
+  /// @param arrivals  all of which have come
+  void write(core::OpRecord& record, const Arrivals& arrivals);
   void append_values(const std::string& name,
                      const NamedValues& values,
                      const NamedValues& follows,
@@ -353,7 +378,8 @@ class Capture : core::Pinned {
   void fill_values(const NamedValues& values,
                    const NamedValues& follows,
                    at::TensorList written,
-                   core::OpRecord& record);
+                   core::OpRecord& record,
+                   Arrivals& arrivals);
   void renumber(core::OpRecord& record, const ForeignRecords& foreign, core::Phase phase);
   void keep_contents(core::OpRecord& record, const ForeignRecords& foreign);
   void raised(std::unique_ptr<Frame> frame) noexcept;
@@ -362,13 +388,17 @@ class Capture : core::Pinned {
   void settle() noexcept;
   [[nodiscard]] bool is_excluded(const OperatorPlan& plan,
                                  const std::shared_ptr<const core::CallSite>& site);
-  void note_stale(const Frame& frame);
+  void note_stale(Frame& frame);
+  void warn_of_stale(const core::OpRecord& record, const std::string& slot);
   void note_raced(const core::OpRecord& record);
+  /// @param record  null = of a border
+  void note_unordered(const core::OpRecord* record);
   void warn(std::string text);
   void fail(std::exception_ptr why) noexcept;
   [[nodiscard]] std::string describe_last() const;
 
   const std::uint64_t id_;
+  const pid_t process_;
   const CaptureOptions options_;
   core::DumpSink* sink_;
   SiteProvider* sites_;
@@ -386,6 +416,8 @@ class Capture : core::Pinned {
   std::unordered_map<std::uint32_t, std::shared_ptr<LaneState>> forked_;
   std::atomic<std::uint32_t> step_ = 0;  ///< set last
   std::vector<std::unique_ptr<Frame>> raised_;
+  std::deque<std::unique_ptr<Pending>> pending_;  ///< in the order of the dump
+  std::size_t pending_bytes_ = 0;
   std::vector<core::TensorRecord> border_;  ///< of the border that was read last: memory
   struct SiteMatch {
     bool include = false;

@@ -51,6 +51,13 @@ struct HeldArgument {
   std::size_t record = 0;  ///< position among the frame's tensors
 };
 
+/// One that it may have written: its digests will tell.
+struct MaybeWrittenArgument {
+  at::Tensor tensor;
+  std::string slot;
+  std::shared_ptr<const OpenWrite> write;
+};
+
 /// An argument that nobody is known to have written, of an operator that may show it or copy it.
 struct UnfilledArgument {
   at::Tensor tensor;
@@ -70,6 +77,7 @@ struct Frame : core::Pinned {
     watched.clear();
     unfilled.clear();
     held.clear();
+    maybe_written.clear();
   }
 
   /// @param tensor   an argument, of which tensors[index] is the record
@@ -87,6 +95,7 @@ struct Frame : core::Pinned {
   std::vector<WatchedArgument> watched;
   std::vector<UnfilledArgument> unfilled;
   std::vector<HeldArgument> held;
+  std::vector<MaybeWrittenArgument> maybe_written;
   GeneratorSnapshot before;
   bool excluded = false;
   bool unread = false;            ///< Reading::kNone

@@ -108,6 +108,8 @@ class DeviceSums::Adder {
       : device_(device), program_(std::move(program)) {}
 
   bool add_up(std::span<SumOrder* const> orders) {
+    const auto stream = program_->current_stream();
+    if (!stream) return false;
     const Work work = work_of(orders);
     PinnedRows<SumPiece> pieces = pinned(work.pieces);
     PinnedRows<SumGroup> groups = pinned(work.groups);
@@ -122,8 +124,13 @@ class DeviceSums::Adder {
     bool is_started = true;
     for (std::size_t begin = 0; is_started && begin < work.pieces.size(); begin += kPieces) {
       const std::size_t end = std::min(begin + kPieces, work.pieces.size());
-      is_started = start(
-          pieces.data() + begin, groups.data(), orders.size(), {begin, end}, sums, totals.data());
+      is_started = start(*stream,
+                         pieces.data() + begin,
+                         groups.data(),
+                         orders.size(),
+                         {begin, end},
+                         sums,
+                         totals.data());
     }
     program_->wait();  // for those of a launch that failed, too: they write what goes with this
     for (std::size_t i = 0; is_started && i < orders.size(); ++i) orders[i]->sums = totals[i];
@@ -131,7 +138,8 @@ class DeviceSums::Adder {
   }
 
  private:
-  bool start(const SumPiece* pieces,
+  bool start(void* stream,
+             const SumPiece* pieces,
              const SumGroup* groups,
              std::size_t group_count,
              std::pair<std::size_t, std::size_t> range,
@@ -141,9 +149,12 @@ class DeviceSums::Adder {
     auto end = static_cast<std::uint32_t>(range.second);
     std::array<void*, 2> of_pieces{static_cast<void*>(&pieces), &sums};
     std::array<void*, 5> of_groups{static_cast<void*>(&groups), &begin, &end, &sums, &totals};
-    return program_->start(0, end - begin, sum_kernel::kColumns, of_pieces.data()) &&
-           program_->start(
-               1, static_cast<unsigned>(group_count), sum_kernel::kColumns, of_groups.data());
+    return program_->start(stream, 0, end - begin, sum_kernel::kColumns, of_pieces.data()) &&
+           program_->start(stream,
+                           1,
+                           static_cast<unsigned>(group_count),
+                           sum_kernel::kColumns,
+                           of_groups.data());
   }
 
   bool agrees_with_host() {

@@ -258,10 +258,12 @@ CachedDigest* StorageEntry::take_same_bytes(const at::Tensor& tensor) {
       continue;
     }
     if (c10::multiply_integers(cached.sizes) != tensor.numel()) continue;
-    const auto [digest, stats, counted] = std::tuple(cached.digest, cached.stats, cached.counted);
+    const auto [digest, stats, counted, awaited] =
+        std::tuple(cached.digest, cached.stats, cached.counted, cached.awaited);
     CachedDigest& taken = remember(tensor, digest, version);
     taken.stats = stats;
     taken.counted = counted;
+    taken.awaited = awaited;
     return &taken;
   }
   return nullptr;
@@ -306,8 +308,23 @@ const std::string& StorageEntry::name_of(const at::Tensor& tensor) const {
   return best == nullptr ? none : best->text;
 }
 
+void StorageEntry::open_writer(std::int64_t index, const Awaited& before, const Awaited& after) {
+  settle_writer();
+  open_write = std::make_shared<OpenWrite>(OpenWrite{index, writer, open_write, before, after});
+}
+
+void StorageEntry::settle_writer() {
+  if (open_write == nullptr || is_on_the_way(open_write->before) ||
+      is_on_the_way(open_write->after)) {
+    return;
+  }
+  // Those before it have come before.
+  if (open_write->any_happened()) names_.clear();
+  set_writer(open_write->last());
+}
+
 void StorageEntry::written_by(std::int64_t index) {
-  writer = index;
+  set_writer(index);
   names_.clear();
   uninitialised = false;
   written.clear();
@@ -316,6 +333,7 @@ void StorageEntry::written_by(std::int64_t index) {
   fingerprint.reset();
   digests.clear();
   memory.reset();
+  stream.reset();
 }
 
 void StorageEntry::written_by(std::int64_t index,
@@ -329,7 +347,7 @@ void StorageEntry::written_by(std::int64_t index,
   const bool whole = !pieces || written.pieces() > kMostPieces ||
                      written.contains({{0, static_cast<std::size_t>(storage.nbytes())}});
   if (whole) return written_by(index);
-  writer = index;
+  set_writer(index);
   digests.clear();
   memory.reset();
   fingerprint = fingerprint_of(storage);
@@ -430,7 +448,8 @@ void StorageTable::forget_contents() {
   for (auto& [storage, entry] : entries_) {
     entry.take_as_written();
     entry.digests.clear();
-    entry.writer = core::kNoProducer;
+    entry.set_writer(core::kNoProducer);
+    entry.stream.reset();
   }
 }
 

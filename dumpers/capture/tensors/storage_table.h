@@ -9,6 +9,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,6 +19,7 @@
 
 #include "core/digest/digest.h"
 #include "core/tensor/tensor_record.h"
+#include "dumpers/capture/tensors/arrivals.h"
 
 namespace repro_check::capture {
 
@@ -93,6 +95,7 @@ struct CachedDigest {
   /// Of the tensor that was hashed: catches what is written without the engine seeing it.
   std::int64_t version = -1;
   core::Digest digest;
+  Awaited awaited;      ///< of a device: not null where the rest is to be had from it
   bool stored = false;  ///< the sink has the bytes
   std::optional<core::TensorStats> stats;
   std::optional<core::NonFinite> counted;
@@ -109,12 +112,15 @@ struct StorageEntry {
   /// Keeps the address from being handed out again (trap 17); the memory itself is not held.
   c10::weak_intrusive_ptr<c10::StorageImpl> alive;
   std::int64_t number = -1;
-  std::int64_t writer = core::kNoProducer;  ///< op index
+  std::int64_t writer = core::kNoProducer;      ///< op index
+  std::shared_ptr<const OpenWrite> open_write;  ///< of an operator behind the writer
   bool uninitialised = false;  ///< memory just handed out, of which not all has been written
   /// Of such memory what operators have written, where that is followed; else the first write is
   /// taken for one of the whole.
   ByteRanges written;
   bool follows_writes = false;
+  /// Of the device's streams the one on which an operator wrote it last, where that was seen.
+  std::optional<DeviceStream::Handle> stream;
   /// Memory a kernel made for itself, first met as an argument of a call of its own: it holds what
   /// the kernel computed there, or nothing yet. Only being read tells.
   bool foreign = false;
@@ -149,6 +155,16 @@ struct StorageEntry {
   /// but one; empty where there is none.
   [[nodiscard]] const std::string& name_of(const at::Tensor& tensor) const;
   void forget_names() noexcept { names_.clear(); }
+
+  /// That is who wrote the content last.
+  void set_writer(std::int64_t index) noexcept {
+    writer = index;
+    open_write.reset();
+  }
+  /// Op `index` has written the content if the two turn out to differ.
+  void open_writer(std::int64_t index, const Awaited& before, const Awaited& after);
+  /// Says who wrote it, where that is known by now.
+  void settle_writer();
 
   /// Op `index` has written the content, and may have given the storage other memory for it.
   void written_by(std::int64_t index);

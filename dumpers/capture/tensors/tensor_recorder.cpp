@@ -9,8 +9,10 @@
 
 #include "core/digest/digest.h"
 #include "core/tensor/tensor_stats.h"
+#include "core/tensor/unread.h"
 #include "core/text/short_text.h"
 #include "dumpers/capture/tensors/device_memory.h"
+#include "dumpers/capture/torch/cuda_driver.h"
 #include "dumpers/capture/torch/torch_compat.h"
 
 namespace repro_check::capture {
@@ -263,7 +265,7 @@ std::optional<HostContent> host_content(const at::Tensor& tensor) {
   if (form_of(tensor) == TensorForm::kMkldnn) {
     const EngineCalls guard;
     holder = tensor.to_dense();
-  } else if (tensor.is_meta()) {
+  } else if (tensor.is_meta() || captures_graph(tensor.device())) {
     return std::nullopt;
   } else if (tensor._is_zerotensor()) {
     const EngineCalls guard;
@@ -410,7 +412,7 @@ std::size_t TensorRecorder::add(const at::Tensor& tensor,
   switch (form) {
     case TensorForm::kStrided:
       set_numbers(tensor.sizes(), record.shape);
-      add_strided(tensor, order, record);
+      add_strided(tensor, order, index, into);
       if (tensor.is_quantized() || into[index].dtype == core::Dtype::kUnknown) {
         add_parts(tensor, form, order, index, into);
       }
@@ -437,9 +439,26 @@ std::size_t TensorRecorder::add(const at::Tensor& tensor,
   return index;
 }
 
-void TensorRecorder::note_number(const at::Tensor& tensor, core::TensorRecord& record) {
+Awaited RecordList::awaited(std::size_t index) const {
+  const auto found = std::ranges::find(arrivals.contents, index, &Arrivals::Content::record);
+  return found != arrivals.contents.end() ? found->content : nullptr;
+}
+
+Awaited RecordList::content_of(std::size_t index) const {
+  if (Awaited content = awaited(index)) return content;
+  const core::TensorRecord& record = (*records_)[index];
+  return known_content({record.digest, record.counted.value_or(core::NonFinite{}), record.stats});
+}
+
+void TensorRecorder::note_number(const at::Tensor& tensor, std::size_t index, RecordList& in) {
+  core::TensorRecord& record = in[index];
   if (record.state != core::ContentState::kHashed || record.stats || tensor.numel() != 1 ||
       form_of(tensor) != TensorForm::kStrided) {
+    return;
+  }
+  const auto awaited = std::ranges::find(in.arrivals.contents, index, &Arrivals::Content::record);
+  if (awaited != in.arrivals.contents.end()) {
+    awaited->is_number = true;
     return;
   }
   const auto content = host_content(tensor);
@@ -451,17 +470,61 @@ void TensorRecorder::note_number(const at::Tensor& tensor, core::TensorRecord& r
 
 void TensorRecorder::read_filled(const at::Tensor& tensor,
                                  bool keep_bytes,
-                                 core::TensorRecord& record) {
+                                 std::size_t index,
+                                 RecordList& in) {
   StorageEntry& entry = storages_.find(tensor.unsafeGetTensorImpl()->unsafe_storage());
   entry.take_as_written();
   RecordingOrder order;
   order.keep_bytes = keep_bytes;
-  fill_content(tensor, &entry, order, record);
+  fill_content(tensor, &entry, order, in[index]);
+  if (awaited_ != nullptr) in.arrivals.contents.push_back({index, std::move(awaited_), false});
+}
+
+void TensorRecorder::settle(const Arrivals& arrivals, std::vector<core::TensorRecord>& records) {
+  for (const Arrivals::Content& each : arrivals.contents) {
+    core::TensorRecord& record = records[each.record];
+    take_awaited(each.content, record);
+    awaited_.reset();
+    if (!each.is_number || record.state != core::ContentState::kHashed) continue;
+    record.stats = core::tensor_stats(record.dtype, each.content->bytes);
+    record.counted.reset();
+    record.stored = sink_->put_content(record.content_key(), each.content->bytes);
+  }
+  for (const auto& [record, write] : arrivals.producers) {
+    records[record].producer = write->last();
+    if (write->any_happened()) records[record].name.clear();
+  }
+  // The last ones, and told of by nothing else.
+  for (auto it = arrivals.written.rbegin(); it != arrivals.written.rend(); ++it) {
+    if (!it->write->happened()) {
+      records.erase(records.begin() + static_cast<std::ptrdiff_t>(it->record));
+    }
+  }
+}
+
+void TensorRecorder::take_awaited(const Awaited& content, core::TensorRecord& record) {
+  switch (content->state) {
+    case AwaitedContent::State::kOnTheWay:
+      record.state = core::ContentState::kHashed;
+      awaited_ = content;
+      break;
+    case AwaitedContent::State::kRead:
+      record.state = core::ContentState::kHashed;
+      take_summary(content->summary, record);
+      if (!content->bytes.empty()) awaited_ = content;  // of which somebody may ask for the number
+      break;
+    case AwaitedContent::State::kUnread:
+      record.state = core::ContentState::kNone;
+      record.attributes = core::kUnread;
+      break;
+  }
 }
 
 void TensorRecorder::add_strided(const at::Tensor& tensor,
                                  const RecordingOrder& order,
-                                 core::TensorRecord& record) {
+                                 std::size_t index,
+                                 RecordList& into) {
+  core::TensorRecord& record = into[index];
   set_numbers(tensor.strides(), record.strides);
   record.storage_offset = tensor.storage_offset();
   const c10::Storage& storage = tensor.unsafeGetTensorImpl()->unsafe_storage();
@@ -474,7 +537,9 @@ void TensorRecorder::add_strided(const at::Tensor& tensor,
   const bool is_unfilled = is_input ? inner : unseen_writes_ && !order.hands_out;
   if (is_unfilled && entry.number == next_number) entry.foreign = true;
   record.storage = entry.number;
+  entry.settle_writer();
   record.producer = entry.writer;
+  if (entry.open_write != nullptr) into.arrivals.producers.push_back({index, entry.open_write});
   core::set_text(record.name, entry.name_of(tensor));
   if (order.filled_next && tensor.numel() > 0) {
     record.state = core::ContentState::kUninitialised;
@@ -501,6 +566,7 @@ void TensorRecorder::add_strided(const at::Tensor& tensor,
   if (inner) entry.digests.clear();
   // What is hashed without some of its bits is not what others find who look at the same bytes.
   fill_content(tensor, order.unused_bits == 0 ? &entry : nullptr, order, record);
+  if (awaited_ != nullptr) into.arrivals.contents.push_back({index, std::move(awaited_), false});
 }
 
 /// What nobody has written counts as 0. Not remembered: who reads such memory is at fault.
@@ -568,17 +634,29 @@ void TensorRecorder::fill_content(const at::Tensor& tensor,
   const std::int64_t version = version_of(*tensor.unsafeGetTensorImpl());
   const bool verify = order.verify || (entry != nullptr && entry->shared);
   CachedDigest* cached = entry != nullptr ? entry->find(tensor) : nullptr;
+  if (cached != nullptr && cached->awaited != nullptr &&
+      cached->awaited->state == AwaitedContent::State::kUnread) {
+    entry->digests.clear();
+    cached = nullptr;
+  }
   if (cached == nullptr && entry != nullptr && !verify) cached = entry->take_same_bytes(tensor);
   const bool bytes_needed = cached != nullptr && wants_bytes(order) && !cached->stored;
   if (cached != nullptr && !verify && !bytes_needed) {
+    if (cached->awaited != nullptr) {
+      note_stream(*cached->awaited, *entry, order, record);
+      return take_awaited(cached->awaited, record);
+    }
     fill_summary(*cached, record);
     complete(nullptr, cached, order, record);
     return;
   }
-  if (summarise_there(tensor, order, record)) {
-    if (entry != nullptr) remember(tensor, version, *entry, order, record);
-    record.state = core::ContentState::kHashed;
-    return;
+  if (const Awaited there = start_there(tensor, order, record)) {
+    there->is_beside = order.beside;
+    if (entry != nullptr) {
+      remember_awaited(tensor, version, *entry, order, record, there);
+      note_stream(*there, *entry, order, record);
+    }
+    return take_awaited(there, record);
   }
   std::optional<HostContent> content = host_content(tensor);
   if (content && order.unused_bits != 0) {
@@ -603,8 +681,13 @@ CachedDigest& TensorRecorder::remember(const at::Tensor& tensor,
                                        const RecordingOrder& order,
                                        const core::TensorRecord& record) {
   if (CachedDigest* cached = entry.find(tensor)) {
-    if (cached->digest == record.digest) return *cached;
-    if (order.verify) stale_.push_back(record.slot);
+    const Awaited& awaited = cached->awaited;
+    if (awaited == nullptr && cached->digest == record.digest) return *cached;
+    if (order.verify) {
+      stale_.push_back({record.slot,
+                        awaited,
+                        awaited == nullptr ? nullptr : known_content({record.digest, {}, {}})});
+    }
     entry.digests.clear();
   }
   CachedDigest& cached = entry.remember(tensor, record.digest, version);
@@ -657,17 +740,51 @@ bool lies_on_device(const at::Tensor& tensor) {
          tensor.nbytes() <= storage.nbytes();
 }
 
-bool TensorRecorder::summarise_there(const at::Tensor& tensor,
-                                     const RecordingOrder& order,
-                                     core::TensorRecord& record) {
+Awaited TensorRecorder::start_there(const at::Tensor& tensor,
+                                    const RecordingOrder& order,
+                                    const core::TensorRecord& record) {
   // Where values are kept of some operators alone, no statistics are asked of the others.
   const bool is_digest = !with_stats() || (level_ == core::DumpLevel::kTensor && !order.keep_bytes);
-  if (!is_digest || order.unused_bits != 0 || !lies_on_device(tensor)) return false;
-  DeviceContent content{tensor, record.dtype, {}};
-  if (!devices_.summarise({&content, 1})) return false;
+  if (!is_digest || order.unused_bits != 0 || !devices_.hold(tensor)) return nullptr;
+  const DeviceContent content{tensor, record.dtype};
+  std::vector<Awaited> started = devices_.start({&content, 1});
+  if (started.empty()) return nullptr;
   hashed_bytes_ += tensor.nbytes();
-  take_summary(content.summary, record);
-  return true;
+  return std::move(started.front());
+}
+
+void TensorRecorder::remember_awaited(const at::Tensor& tensor,
+                                      std::int64_t version,
+                                      StorageEntry& entry,
+                                      const RecordingOrder& order,
+                                      const core::TensorRecord& record,
+                                      const Awaited& content) {
+  if (const CachedDigest* cached = entry.find(tensor)) {
+    if (order.verify) {
+      stale_.push_back(
+          {record.slot,
+           cached->awaited != nullptr ? cached->awaited : known_content({cached->digest, {}, {}}),
+           content});
+    }
+    // Whether the others hold nobody knows yet.
+    entry.digests.clear();
+  }
+  entry.remember(tensor, {}, version).awaited = content;
+}
+
+void TensorRecorder::note_stream(const AwaitedContent& content,
+                                 StorageEntry& entry,
+                                 const RecordingOrder& order,
+                                 core::TensorRecord& record) {
+  if (content.state == AwaitedContent::State::kUnread) return;
+  if (!order.beside) {
+    // An operator that reads on another stream has been ordered by the program.
+    if (order.role == core::TensorRole::kOutput) entry.stream = content.stream;
+    return;
+  }
+  if (!content.is_beside || entry.stream.value_or(content.stream) == content.stream) return;
+  record.watch = core::InputWatch::kMoved;
+  unordered_.push_back(record.slot);
 }
 
 void TensorRecorder::take_summary(const ContentSummary& summary, core::TensorRecord& record) const {
@@ -739,7 +856,6 @@ void TensorRecorder::read_ahead(std::span<const at::Tensor> tensors) {
 void TensorRecorder::read_ahead_there(std::span<const at::Tensor> tensors) {
   if (with_stats()) return;
   struct Unread {
-    const at::Tensor* tensor;
     StorageEntry* entry;
     std::int64_t version;
   };
@@ -747,16 +863,18 @@ void TensorRecorder::read_ahead_there(std::span<const at::Tensor> tensors) {
   std::vector<DeviceContent> contents;
   for (const at::Tensor& tensor : tensors) {
     const bool elsewhere = !contents.empty() && contents.front().tensor.device() != tensor.device();
-    if (elsewhere || !lies_on_device(tensor)) continue;
+    if (elsewhere || !devices_.hold(tensor)) continue;
     StorageEntry* entry = unread_entry(tensor);
     if (entry == nullptr) continue;
-    unread.push_back({&tensor, entry, version_of(*tensor.unsafeGetTensorImpl())});
-    contents.push_back({tensor, dtype_of(tensor.scalar_type()), {}});
+    unread.push_back({entry, version_of(*tensor.unsafeGetTensorImpl())});
+    contents.push_back({tensor, dtype_of(tensor.scalar_type())});
   }
-  if (!devices_.summarise(contents)) return;
-  for (std::size_t i = 0; i < unread.size(); ++i) {
-    hashed_bytes_ += unread[i].tensor->nbytes();
-    remember_ahead(*unread[i].tensor, unread[i].version, contents[i].summary, *unread[i].entry);
+  const std::vector<Awaited> started = devices_.start(contents);
+  for (std::size_t i = 0; i < started.size(); ++i) {
+    const at::Tensor& tensor = contents[i].tensor;
+    hashed_bytes_ += tensor.nbytes();
+    unread[i].entry->remember(tensor, {}, unread[i].version).awaited = started[i];
+    started[i]->is_beside = true;
   }
 }
 

@@ -14,6 +14,7 @@
 
 #include "core/trace/dump.h"
 #include "core/trace/run_manifest.h"
+#include "dumpers/capture/tensors/arrivals.h"
 #include "dumpers/capture/tensors/device_digests.h"
 #include "dumpers/capture/tensors/storage_table.h"
 #include "dumpers/capture/tensors/strided_bytes.h"
@@ -95,7 +96,10 @@ class RecordList {
  public:
   explicit RecordList(std::vector<core::TensorRecord>& records) : records_(&records) {}
 
-  void restart() noexcept { used_ = 0; }
+  void restart() noexcept {
+    used_ = 0;
+    arrivals.clear();
+  }
   [[nodiscard]] std::size_t size() const noexcept { return used_; }
   core::TensorRecord& operator[](std::size_t index) { return (*records_)[index]; }
 
@@ -107,6 +111,13 @@ class RecordList {
 
   /// Drops what is left over from a longer call.
   void finish() { records_->resize(used_); }
+
+  /// Null where the record itself has the digest.
+  [[nodiscard]] Awaited awaited(std::size_t index) const;
+  /// What a record says of its content.
+  [[nodiscard]] Awaited content_of(std::size_t index) const;
+
+  Arrivals arrivals;
 
  private:
   std::vector<core::TensorRecord>* records_;
@@ -121,6 +132,7 @@ struct RecordingOrder {
   bool verify = false;     ///< hash although the digest is known
   bool reads = true;       ///< the operator looks at the content
   bool hands_out = false;  ///< hash memory that nobody has written as well
+  bool beside = false;     ///< of a record of the front end: no operator reads it now
   /// It will be written before anybody reads it, without an operator: there is nothing to hash yet.
   bool filled_next = false;
   /// Bits of the last byte that belong to no element, and hold anything.
@@ -137,8 +149,11 @@ class TensorRecorder {
  public:
   /// @param unseen_writes  as in CaptureOptions
   /// @param sink           borrowed
-  TensorRecorder(core::DumpLevel level, bool unseen_writes, core::DumpSink& sink)
-      : level_(level), unseen_writes_(unseen_writes), sink_(&sink) {}
+  TensorRecorder(core::DumpLevel level,
+                 bool unseen_writes,
+                 core::DumpSink& sink,
+                 DigestingDevices devices)
+      : level_(level), unseen_writes_(unseen_writes), sink_(&sink), devices_(std::move(devices)) {}
 
   /// Adds the record of `tensor`, and those of its components behind it.
   /// @return position of its own record
@@ -152,26 +167,38 @@ class TensorRecorder {
   void read_ahead(std::span<const at::Tensor> tensors);
 
   /// Of a tensor of one element, statistics (they are its number) and bytes at every level.
-  void note_number(const at::Tensor& tensor, core::TensorRecord& record);
+  void note_number(const at::Tensor& tensor, std::size_t index, RecordList& in);
 
   /// Of memory that somebody filled without an operator: it has been read after all.
-  /// @param record  of it as an argument
-  void read_filled(const at::Tensor& tensor, bool keep_bytes, core::TensorRecord& record);
+  /// @param index  of its record as an argument
+  void read_filled(const at::Tensor& tensor, bool keep_bytes, std::size_t index, RecordList& in);
+
+  /// Fills in what has come of contents that devices digested.
+  /// @param arrivals  all of which have come
+  /// @param records   those that they are of
+  void settle(const Arrivals& arrivals, std::vector<core::TensorRecord>& records);
+  DeviceDigests& devices() noexcept { return devices_; }
+  [[nodiscard]] const DeviceDigests& devices() const noexcept { return devices_; }
 
   StorageTable& storages() noexcept { return storages_; }
   [[nodiscard]] std::uint64_t hashed_bytes() const noexcept { return hashed_bytes_; }
   /// Where the first tensor was that was not in host memory: `cuda:0`; empty = none was.
   [[nodiscard]] const std::string& accelerator() const noexcept { return accelerator_; }
 
-  /// Slots whose content had changed though the cache thought it had not; emptied by the call.
-  std::vector<std::string> take_stale() { return std::exchange(stale_, {}); }
+  /// Slots whose content had changed though the cache thought it had not, or may have where both
+  /// contents are not null; emptied by the call.
+  std::vector<Arrivals::Change> take_stale() { return std::exchange(stale_, {}); }
+  /// Slots whose content was read on another stream than the one that wrote it, where nothing that
+  /// was seen orders the two; emptied by the call.
+  std::vector<std::string> take_unordered() { return std::exchange(unordered_, {}); }
   /// Slots whose content somebody wrote between its digest and its storing; emptied by the call.
   std::vector<std::string> take_raced() { return std::exchange(raced_, {}); }
 
  private:
   void add_strided(const at::Tensor& tensor,
                    const RecordingOrder& order,
-                   core::TensorRecord& record);
+                   std::size_t index,
+                   RecordList& into);
   /// Gives the record of memory written in part the digest of what was written.
   void digest_written(const at::Tensor& tensor,
                       const StorageEntry& entry,
@@ -198,10 +225,23 @@ class TensorRecorder {
   /// The record's digest is that of the bytes stored, should they have changed meanwhile.
   bool store_bytes(const StridedBytes& content, core::TensorRecord& record);
   void summarise(const StridedBytes& content, core::TensorRecord& record);
-  /// The same where the content lies on a device that can digest it.
-  bool summarise_there(const at::Tensor& tensor,
-                       const RecordingOrder& order,
-                       core::TensorRecord& record);
+  /// The same where the content lies on a device that can digest it: null elsewhere.
+  Awaited start_there(const at::Tensor& tensor,
+                      const RecordingOrder& order,
+                      const core::TensorRecord& record);
+  void remember_awaited(const at::Tensor& tensor,
+                        std::int64_t version,
+                        StorageEntry& entry,
+                        const RecordingOrder& order,
+                        const core::TensorRecord& record,
+                        const Awaited& content);
+  /// On which stream the content is read, and whether something orders that behind its writing.
+  void note_stream(const AwaitedContent& content,
+                   StorageEntry& entry,
+                   const RecordingOrder& order,
+                   core::TensorRecord& record);
+  /// Of what has come: the record's digest. What has not is kept for its list.
+  void take_awaited(const Awaited& content, core::TensorRecord& record);
   /// @param tensor  strided
   StorageEntry* unread_entry(const at::Tensor& tensor);
   void read_ahead_there(std::span<const at::Tensor> tensors);
@@ -222,8 +262,10 @@ class TensorRecorder {
   StorageTable storages_;
   DeviceDigests devices_;
   std::uint64_t hashed_bytes_ = 0;
-  std::vector<std::string> stale_;
+  std::vector<Arrivals::Change> stale_;
+  Awaited awaited_;  ///< of the record that is being filled
   std::vector<std::string> raced_;
+  std::vector<std::string> unordered_;
 };
 
 }  // namespace repro_check::capture

@@ -36,6 +36,11 @@ struct Driver {
                 void** arguments,
                 void** extra) = nullptr;
   int (*is_capturing)(void* stream, int* status) = nullptr;
+  int (*exchange_capture_mode)(int* mode) = nullptr;
+  int (*create_event)(void** event, unsigned flags) = nullptr;
+  int (*record_event)(void* event, void* stream) = nullptr;
+  int (*query_event)(void* event) = nullptr;
+  int (*wait_for_event)(void* event) = nullptr;
   int (*make_program)(void** program,
                       const char* source,
                       const char* name,
@@ -60,7 +65,11 @@ struct Driver {
 };
 
 constexpr int kDone = 0;
+constexpr int kNotReady = 600;
+constexpr int kCapturedElsewhere = 906;  // CUDA_ERROR_STREAM_CAPTURE_IMPLICIT
 constexpr int kNoCapture = 0;
+constexpr int kCapturesAnyway = 2;  // CU_STREAM_CAPTURE_MODE_RELAXED
+constexpr unsigned kUntimed = 2;
 constexpr int kCapabilityMajor = 75;
 constexpr int kCapabilityMinor = 76;
 
@@ -86,6 +95,11 @@ Driver::Driver() {
   find(bridge, "cuModuleGetFunction", find_function);
   find(bridge, "cuLaunchKernel", launch);
   find(bridge, "cuStreamIsCapturing", is_capturing);
+  find(bridge, "cuThreadExchangeStreamCaptureMode", exchange_capture_mode);
+  find(bridge, "cuEventCreate", create_event);
+  find(bridge, "cuEventRecord", record_event);
+  find(bridge, "cuEventQuery", query_event);
+  find(bridge, "cuEventSynchronize", wait_for_event);
   find(bridge, "nvrtcCreateProgram", make_program);
   find(bridge, "nvrtcCompileProgram", compile_program);
   find(bridge, "nvrtcGetCUBINSize", image_size);
@@ -149,7 +163,22 @@ class ContextGuard {
   bool changed_ = false;
 };
 
-c10::Stream current_stream(const c10::Device& device) {
+/// What is asked of events ends no capture that another thread makes meanwhile.
+class BesideCaptures {
+ public:
+  BesideCaptures() { is_changed_ = driver().exchange_capture_mode(&mode_) == kDone; }
+  BesideCaptures(const BesideCaptures&) = delete;
+  BesideCaptures& operator=(const BesideCaptures&) = delete;
+  ~BesideCaptures() {
+    if (is_changed_) driver().exchange_capture_mode(&mode_);
+  }
+
+ private:
+  int mode_ = kCapturesAnyway;
+  bool is_changed_ = false;
+};
+
+c10::Stream stream_of(const c10::Device& device) {
   return c10::impl::VirtualGuardImpl(device.type()).getStream(device);
 }
 
@@ -201,40 +230,66 @@ CudaProgram::CudaProgram(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 // The module is left to the driver: at the end of a process it may be gone before this.
 CudaProgram::~CudaProgram() = default;
 
-bool CudaProgram::start(std::size_t function,
-                        unsigned blocks,
-                        unsigned threads,
-                        void** arguments) const {
-  const Driver& cuda = driver();
-  const c10::DeviceGuard device(impl_->device);
-  const std::optional<void*> stream = handle_of(current_stream(impl_->device));
+std::optional<void*> CudaProgram::current_stream() const {
+  const std::optional<void*> stream = handle_of(stream_of(impl_->device));
   const ContextGuard context(impl_->context);
-  return stream && context.is_there() &&
-         cuda.launch(impl_->functions[function],
-                     blocks,
-                     1,
-                     1,
-                     threads,
-                     1,
-                     1,
-                     0,
-                     *stream,
-                     arguments,
-                     nullptr) == kDone;
+  int captures = kNoCapture;
+  const bool is_free = stream && driver().is_capturing(*stream, &captures) == kDone;
+  return is_free && captures == kNoCapture ? stream : std::nullopt;
+}
+
+bool CudaProgram::start(
+    void* stream, std::size_t function, unsigned blocks, unsigned threads, void** arguments) const {
+  const ContextGuard context(impl_->context);
+  return context.is_there() && driver().launch(impl_->functions[function],
+                                               blocks,
+                                               1,
+                                               1,
+                                               threads,
+                                               1,
+                                               1,
+                                               0,
+                                               stream,
+                                               arguments,
+                                               nullptr) == kDone;
+}
+
+bool CudaProgram::record(void*& event, void* stream) const {
+  const ContextGuard context(impl_->context);
+  const BesideCaptures beside;
+  if (!context.is_there()) return false;
+  if (event == nullptr && driver().create_event(&event, kUntimed) != kDone) return false;
+  return driver().record_event(event, stream) == kDone;
+}
+
+CudaProgram::Progress CudaProgram::query(void* event) const {
+  const ContextGuard context(impl_->context);
+  const BesideCaptures beside;
+  const int found = context.is_there() ? driver().query_event(event) : kNotReady;
+  if (found == kNotReady) return Progress::kGoing;
+  return found == kDone ? Progress::kDone : Progress::kFailed;
+}
+
+CudaProgram::Progress CudaProgram::wait_for(void* event) const {
+  const ContextGuard context(impl_->context);
+  const BesideCaptures beside;
+  const bool is_done = context.is_there() && driver().wait_for_event(event) == kDone;
+  return is_done ? Progress::kDone : Progress::kFailed;
 }
 
 bool captures_graph(const c10::Device& device) {
-  const Driver& cuda = driver();
-  if (device.type() != c10::DeviceType::CUDA || !cuda.is_whole()) return false;
-  const std::optional<void*> stream = handle_of(current_stream(device));
+  // Nothing of CUDA is loaded for a program that does not use it.
+  if (device.type() != c10::DeviceType::CUDA || !driver().is_whole()) return false;
+  const std::optional<void*> stream = handle_of(stream_of(device));
   int captures = kNoCapture;
-  // The default stream does not tell while another one captures: that one is not to be disturbed.
-  return stream && (cuda.is_capturing(*stream, &captures) != kDone || captures != kNoCapture);
+  const int found = stream ? driver().is_capturing(*stream, &captures) : kDone;
+  // The default stream does not tell while another one captures, and is not to be used.
+  return found == kCapturedElsewhere || (found == kDone && captures != kNoCapture);
 }
 
 void CudaProgram::wait() const {
   const c10::DeviceGuard device(impl_->device);
-  current_stream(impl_->device).synchronize();
+  stream_of(impl_->device).synchronize();
 }
 
 }  // namespace repro_check::capture

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 
 namespace repro_check::capture {
 
@@ -25,20 +26,32 @@ class CudaProgram {
   CudaProgram& operator=(const CudaProgram&) = delete;
   ~CudaProgram();
 
-  /// Starts a function behind what the calling thread's current stream of the device has to do, in
-  /// blocks of one dimension. Nothing is waited for.
+  /// The calling thread's current stream of the device, as the driver knows it (null is one);
+  /// empty where it captures a graph, or the release does not tell enough of it.
+  [[nodiscard]] std::optional<void*> current_stream() const;
+
+  /// Starts a function behind what the stream has to do, in blocks of one dimension. Nothing is
+  /// waited for.
   /// @param function   position among the names
   /// @param arguments  where each argument lies
-  /// @return false where it could not be started, as on a side stream of which the release does not
-  ///         tell enough
-  [[nodiscard]] bool start(std::size_t function,
+  /// @return false where it could not be started
+  [[nodiscard]] bool start(void* stream,
+                           std::size_t function,
                            unsigned blocks,
                            unsigned threads,
                            void** arguments) const;
 
-  /// Waits until that stream is done.
+  /// Waits until the calling thread's current stream is done.
   /// @throws c10::Error what PyTorch says of what failed on it
   void wait() const;
+
+  /// Puts an event behind what the stream has to do.
+  /// @param event  null = it is made
+  [[nodiscard]] bool record(void*& event, void* stream) const;
+  enum class Progress { kGoing, kDone, kFailed };
+  [[nodiscard]] Progress query(void* event) const;
+  /// @return not kGoing
+  [[nodiscard]] Progress wait_for(void* event) const;
 
  private:
   struct Impl;
