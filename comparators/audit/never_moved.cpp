@@ -29,8 +29,9 @@ std::vector<Finding> find_never_moved(std::span<const AuditShare> shares) {
   auto unmoved = names_of(shares, StillReason::kUnmoved);
   const AuditShare& first = shares.front();
   if (!unmoved.empty() && unmoved.size() == first.parameters) {
-    findings.push_back(
-        Finding{FindingId::kWeightsNeverMoved, Weight::kProof}.with("steps", first.steps));
+    findings.push_back(Finding{FindingId::kWeightsNeverMoved, Weight::kProof}
+                           .with("steps", first.steps)
+                           .with("gradients", true));
     unmoved.clear();
   }
   auto in_none = names_of(shares, StillReason::kNoOptimizer);
