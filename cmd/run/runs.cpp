@@ -2,7 +2,6 @@
 #include "cmd/run/runs.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -264,10 +263,9 @@ std::vector<RecordingJob> of_operators(std::vector<RecordingJob> jobs) {
 /// Whether that is all that can be said of blocks: a pass, or a place where they diverged. Of a
 /// backward pass they show nothing but what a step of an optimizer makes of it.
 bool is_decided(const Report& report) {
-  const comparators::BlockComparison blocks =
-      report.blocks.value_or(comparators::BlockComparison{});
   if (report.status == Status::kDiverged) return report.first_divergence.has_value();
-  return report.status == Status::kReproducible && (blocks.losses == 0 || blocks.updates > 0);
+  return report.status == Status::kReproducible &&
+         (!report.blocks || report.blocks->losses == 0 || report.blocks->updates > 0);
 }
 
 /// After a round of blocks: records the operators of the steps in which the first divergences
@@ -285,19 +283,14 @@ Round look_inside(Round blocks,
   }
   if (steps.empty()) return blocks;
   steps = core::united(std::move(steps));
-  std::vector<std::string> parts;
-  for (const core::OpRange& part : steps) {
-    parts.push_back(part.first == part.last
-                        ? fmt::format("step {}", part.first)
-                        : fmt::format("steps {} to {}", part.first, part.last));
-  }
-  log_info(fmt::format("the runs diverged: recording them again with the operators of {}",
-                       fmt::join(parts, " and ")));
+  log_info("the runs diverged: recording them again with the operators of " +
+           core::describe(steps, "step"));
   keep_digests(jobs, blocks.reports);
   jobs = of_operators(std::move(jobs));
   ask_for_values(jobs, {});
   for (RecordingJob& job : jobs) {
     job.run.dump.steps = steps;
+    job.run.dump.keep_steps = steps;
     if (!job.run.dump.slice) job.run.dump.slice = core::SliceRule{kElements, 1, kStoredWhole};
   }
   return record_again(std::move(blocks), jobs, options, ", operators", {}, progress);
@@ -485,8 +478,8 @@ bool starts_with_blocks(const configs::Config& config) {
   const auto takes_blocks = [&](const configs::RunSpec& run) {
     const bool is_left_open =
         run.dump.depth == core::DumpDepth::kTop && !config.recording.names_depth;
-    return (is_left_open || run.dump.depth == core::DumpDepth::kBlocks) &&
-           run.dump.steps.empty() && !configs::needs_operators(run);
+    return (is_left_open || run.dump.depth == core::DumpDepth::kBlocks) && run.dump.steps.empty() &&
+           !configs::needs_operators(run);
   };
   return starts_with_digests(config) && comparators::can_start_with_blocks(config.compare) &&
          std::ranges::all_of(config.runs, takes_blocks);

@@ -176,8 +176,10 @@ class ObjectWriter {
 };
 
 /// What a second round of `run` is told beside the configuration.
-constexpr std::array<std::pair<const char*, core::OpRanges DumpSpec::*>, 2> kRangesOfRound{
-    {{"keep_ops", &DumpSpec::keep_ops}, {"open_steps", &DumpSpec::open_steps}}};
+constexpr std::array<std::pair<const char*, core::OpRanges DumpSpec::*>, 3> kRangesOfRound{
+    {{"keep_ops", &DumpSpec::keep_ops},
+     {"open_steps", &DumpSpec::open_steps},
+     {"keep_steps", &DumpSpec::keep_steps}}};
 
 /// [[3, 11], [40, 40]]; written by us, so that one message does for all that can be wrong.
 void read_ranges(const Node& node, core::OpRanges& into) {

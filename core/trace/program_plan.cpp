@@ -14,8 +14,9 @@ namespace repro_check::core {
 
 void fields(const auto& f, Of<ProgramPlan> auto& it) {
   visit_part(f, it);
-  f FIELD(keep_ops) FIELD(open_steps) FIELD(checkpoints) FIELD(determinism) FIELD(disable_dropout);
-  f FIELD(rng) FIELD(seed) FIELD(bare) FIELD(found) FIELD(run) FIELD(run_id) FIELD(configuration);
+  f FIELD(keep_ops) FIELD(open_steps) FIELD(keep_steps) FIELD(checkpoints) FIELD(determinism);
+  f FIELD(disable_dropout) FIELD(rng) FIELD(seed) FIELD(bare) FIELD(found) FIELD(run) FIELD(run_id)
+      FIELD(configuration);
   f FIELD(directory) FIELD(probes) FIELD(build_folder);
 }
 

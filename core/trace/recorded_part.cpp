@@ -30,13 +30,13 @@ bool contains(const OpRanges& ranges, std::uint64_t index) noexcept {
   return after != ranges.begin() && index <= std::prev(after)->last;
 }
 
-std::string describe(const OpRanges& ranges) {
+std::string describe(const OpRanges& ranges, std::string_view noun) {
   std::string text;
   for (std::size_t i = 0; i < ranges.size(); ++i) {
     const OpRange& range = ranges[i];
     if (i > 0) text += i + 1 == ranges.size() ? " and " : ", ";
-    text += range.first == range.last ? fmt::format("op {}", range.first)
-                                      : fmt::format("op {} to {}", range.first, range.last);
+    text += range.first == range.last ? fmt::format("{} {}", noun, range.first)
+                                      : fmt::format("{} {} to {}", noun, range.first, range.last);
   }
   return text;
 }

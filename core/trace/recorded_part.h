@@ -29,7 +29,7 @@ OpRanges united(OpRanges ranges);
 bool contains(const OpRanges& ranges, std::uint64_t index) noexcept;
 
 /// `op 3`, `op 3 to 11 and op 40`; empty for no ranges.
-std::string describe(const OpRanges& ranges);
+std::string describe(const OpRanges& ranges, std::string_view noun = "op");
 
 /// What is kept of a tensor: its digest, its statistics as well, or its bytes as well.
 enum class DumpLevel { kDigest, kStats, kTensor };
@@ -85,6 +85,8 @@ struct RecordedPart : RecordedOperators {
   /// As keep_ops: steps of optimizers whose operators are recorded though `optimizer` is kState, by
   /// the op index that the first of them has.
   OpRanges open_steps;
+  /// As keep_ops: the steps whose batches, losses and results of optimizers are kept; empty = all.
+  OpRanges keep_steps;
   /// What it saves and loads is recorded, and the state around that. No key: /program/resume says
   /// so.
   bool checkpoints = false;

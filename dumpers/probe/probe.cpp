@@ -928,7 +928,8 @@ void repro_check_values(const char* record,
     capture.record_values(record,
                           values,
                           follows,
-                          is_step ? Recording::written_unseen(values) : std::vector<at::Tensor>());
+                          is_step ? Recording::written_unseen(values) : std::vector<at::Tensor>(),
+                          recording()->sites().keeps_values(capture.step()));
   });
 }
 

@@ -75,6 +75,11 @@ class ProgramSites final : public capture::SiteProvider {
     return part_.steps.empty() || core::contains(part_.steps, step);
   }
 
+  /// Whether bytes of what the program tells in a step are kept, where any are.
+  [[nodiscard]] bool keeps_values(std::uint32_t step) const {
+    return part_.keep_steps.empty() || core::contains(part_.keep_steps, step);
+  }
+
   /// So many operators were recorded elsewhere.
   void count(std::uint64_t operators) { recorded_ += operators; }
 

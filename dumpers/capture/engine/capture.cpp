@@ -878,15 +878,16 @@ void Capture::record_returned(const c10::IValue& value) {
   for_each_returned(value, [&](const std::string& path, const c10::IValue& leaf) {
     values.emplace_back(path, leaf);
   });
-  append_values(std::string(core::kReturnedOperator), values, {}, {}, {}, core::kMainLane);
+  append_values(std::string(core::kReturnedOperator), {values, {}, {}}, {}, core::kMainLane);
   flush();
 }
 
 void Capture::record_values(const std::string& name,
                             const NamedValues& values,
                             const NamedValues& follows,
-                            at::TensorList written) {
-  append_values(name, values, follows, written, place(), lane_number());
+                            at::TensorList written,
+                            bool keep_bytes) {
+  append_values(name, {values, follows, written, keep_bytes}, place(), lane_number());
 }
 
 void Capture::read_ahead(std::span<const BorderLeaf> leaves) {
@@ -1083,9 +1084,7 @@ void Capture::number(core::OpRecord& record, const Place& place, std::uint32_t l
 }
 
 void Capture::append_values(const std::string& name,
-                            const NamedValues& values,
-                            const NamedValues& follows,
-                            at::TensorList written,
+                            const ToldValues& told,
                             const Place& place,
                             std::uint32_t lane) {
   if (failed_.load(std::memory_order_relaxed)) return;
@@ -1101,7 +1100,7 @@ void Capture::append_values(const std::string& name,
     note_last(record, false);
     sink_->enter(record);
     Arrivals arrivals;
-    fill_values(values, follows, written, record, arrivals);
+    fill_values(told, record, arrivals);
     if (is_settled(arrivals)) {
       write(record, arrivals);
     } else {
@@ -1112,14 +1111,11 @@ void Capture::append_values(const std::string& name,
   }
 }
 
-void Capture::fill_values(const NamedValues& values,
-                          const NamedValues& follows,
-                          at::TensorList written,
-                          core::OpRecord& record,
-                          Arrivals& arrivals) {
+void Capture::fill_values(const ToldValues& told, core::OpRecord& record, Arrivals& arrivals) {
+  const NamedValues& values = told.values;
   RecordList tensors(record.tensors);
   const auto each_written = [&](const auto& tell) {
-    for (const at::Tensor& tensor : written) {
+    for (const at::Tensor& tensor : told.written) {
       for_each_storage(
           tensor, [&](const c10::Storage& storage) { tell(tensors_.storages().find(storage)); });
     }
@@ -1132,6 +1128,7 @@ void Capture::fill_values(const NamedValues& values,
   tensors_.read_ahead(ahead);
   RecordingOrder order;
   order.beside = true;
+  order.keep_bytes = told.keep_bytes;
   const auto add = [&](const at::Tensor& tensor, const std::string& slot) {
     const std::size_t index = tensors_.add(tensor, slot, order, tensors);
     if (!core::is_returned(record)) tensors_.note_number(tensor, index, tensors);
@@ -1140,9 +1137,9 @@ void Capture::fill_values(const NamedValues& values,
   const auto build = [&](const c10::IValue& value, const std::string& path, core::Value& into) {
     build_value(value, IntegerMeaning::kNumber, path, packed_, std::ref(add), into);
   };
-  record.arguments.resize(values.size() + follows.size());
+  record.arguments.resize(values.size() + told.follows.size());
   auto argument = record.arguments.begin();
-  for (const NamedValues* part : {&values, &follows}) {
+  for (const NamedValues* part : {&values, &told.follows}) {
     for (const auto& [path, value] : *part) {
       argument->name = path;
       build(value, path, (argument++)->value);

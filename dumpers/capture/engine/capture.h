@@ -209,10 +209,12 @@ class Capture : core::Pinned {
   /// @param follows  what is said beside them and follows from them: numbers, and lists of numbers
   /// @param written  what operators have written that nobody recorded: by this record, as others
   ///                 will have it
+  /// @param keep_bytes  of the values, at level tensor; else their digests alone
   void record_values(const std::string& name,
                      const NamedValues& values,
                      const NamedValues& follows = {},
-                     at::TensorList written = {});
+                     at::TensorList written = {},
+                     bool keep_bytes = true);
 
   /// Adds to a border what `leaves` hold, in order. On any thread.
   /// @return how many of the tensors could not be read
@@ -369,17 +371,18 @@ class Capture : core::Pinned {
   void wait_for(const Arrivals& arrivals);
   /// @param arrivals  all of which have come
   void write(core::OpRecord& record, const Arrivals& arrivals);
+  /// As record_values() is given them.
+  struct ToldValues {
+    const NamedValues& values;
+    const NamedValues& follows;
+    at::TensorList written;
+    bool keep_bytes = true;
+  };
   void append_values(const std::string& name,
-                     const NamedValues& values,
-                     const NamedValues& follows,
-                     at::TensorList written,
+                     const ToldValues& told,
                      const Place& place,
                      std::uint32_t lane);
-  void fill_values(const NamedValues& values,
-                   const NamedValues& follows,
-                   at::TensorList written,
-                   core::OpRecord& record,
-                   Arrivals& arrivals);
+  void fill_values(const ToldValues& told, core::OpRecord& record, Arrivals& arrivals);
   void renumber(core::OpRecord& record, const ForeignRecords& foreign, core::Phase phase);
   void keep_contents(core::OpRecord& record, const ForeignRecords& foreign);
   void raised(std::unique_ptr<Frame> frame) noexcept;
