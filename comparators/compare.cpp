@@ -289,6 +289,7 @@ void excuse_running_numbers(std::uint32_t steps, Report& report) {
 }
 
 void add_reasons(const BlockComparison& blocks, Phrases& reasons) {
+  if (blocks.borders_open() == 0) return;
   if (blocks.unread != 0) {
     reasons.push_back(Phrase(
         "border-not-read",
@@ -315,18 +316,16 @@ void decide(const VerdictInput& input, Report& report) {
   std::vector<Status> statuses;
   if (!input.damage.empty()) statuses.push_back(Status::kDamaged);
   if (diverged) statuses.push_back(Status::kDiverged);
-  const bool incomparable = !input.incomparable.empty() || !input.obstacles.empty() ||
-                            input.lacks_numbers ||
-                            coverage.not_judged + returned.not_judged + blocks.unread +
-                                    blocks.of_threads !=
-                                0 ||
-                            !input.first_unruled.empty();
+  const bool incomparable =
+      !input.incomparable.empty() || !input.obstacles.empty() || input.lacks_numbers ||
+      coverage.not_judged + returned.not_judged + blocks.borders_open() != 0 ||
+      !input.first_unruled.empty();
   if (incomparable) statuses.push_back(Status::kNotComparable);
   // What comes back is something, unless it comes from operators that only one side has.
   const bool has_returned = returned.compared != 0 && !returned.is_opaque() && unmatched == 0;
-  const bool nothing = input.values == 0 && input.incomparable.empty() && !has_returned &&
-                       !input.lacks_numbers &&
-                       blocks.compared + blocks.unread + blocks.parameters == 0;
+  const bool nothing =
+      input.values == 0 && input.incomparable.empty() && !has_returned && !input.lacks_numbers &&
+      (blocks.borders_aside ? 0 : blocks.compared + blocks.unread) + blocks.parameters == 0;
   if (nothing) statuses.push_back(Status::kNothingCompared);
   if (statuses.empty()) statuses.push_back(Status::kReproducible);
   report.status = statuses.front();
@@ -361,9 +360,7 @@ void decide(const VerdictInput& input, Report& report) {
   }
 }
 
-bool is_of_blocks(const core::DumpSource& dump) {
-  return dump.manifest().trace.depth == core::kDepthBlocks;
-}
+bool is_of_blocks(const core::DumpSource& dump) { return dump.manifest().is_of_blocks(); }
 
 class Comparison {
  public:
@@ -425,7 +422,7 @@ class Comparison {
     if (!holds_noise() || !holds_fp64() || !recorded_alike()) return false;
     pairing_options_ =
         pairing_options_of(baseline_.manifest(), candidate_.manifest(), options_.spec);
-    if (numbers_ != nullptr) return !holds_parameters_by_border();
+    if (numbers_ != nullptr) return !is_of_blocks(candidate_) || blocks_comparable();
     if (pairing_options_) return blocks_comparable() && (!options_.spec.resume || meets());
     const std::string& here = baseline_.manifest().trace.depth;
     const std::string& there = candidate_.manifest().trace.depth;
@@ -436,25 +433,19 @@ class Comparison {
     return refuse(std::move(depths));
   }
 
-  /// Two recordings of blocks have parameters in rows that are no records: they are judged with the
-  /// borders, and a judgement of numbers would pass over them.
-  bool holds_parameters_by_border() {
-    if (!is_of_blocks(baseline_) || !is_of_blocks(candidate_)) return false;
-    refuse(Phrase("numbers-of-blocks"));
-    return true;
-  }
-
-  /// Borders are compared by their digests alone, and of the same steps.
+  /// Borders, and parameters beside them, are compared by their digests alone, and of the same
+  /// steps. Beside numbers borders are counted, and not judged.
   bool blocks_comparable() {
     if (!is_of_blocks(baseline_)) return true;
     if (options_.spec.resume) return refuse(Phrase("blocks-of-resumed"));
-    if (report_.policy_kind != configs::PolicyKind::kBitwise) {
+    const bool judges_digests = numbers_ == nullptr || baseline_.parameter_count() != 0;
+    if (judges_digests && report_.policy_kind != configs::PolicyKind::kBitwise) {
       return refuse(Phrase("borders-are-digests"));
     }
     const auto every = [](const core::DumpSource& dump) {
       return dump.manifest().trace.blocks.value_or(core::BlockSummary{}).every;
     };
-    if (every(baseline_) != every(candidate_)) {
+    if (numbers_ == nullptr && every(baseline_) != every(candidate_)) {
       return refuse(Phrase("borders-of-other-steps",
                            {{"baseline", every(baseline_)}, {"candidate", every(candidate_)}}));
     }
@@ -463,6 +454,7 @@ class Comparison {
       judge_.note_damage(unreadable(baseline_, candidate_), *damage);
       return false;
     }
+    found.borders_aside = numbers_ != nullptr;
     report_.blocks = std::move(found);
     return true;
   }
@@ -822,8 +814,7 @@ class Comparison {
 
   /// What calls returned is paired whatever records are compared.
   void settle_numbers() {
-    const auto& judged = numbers_->summary.judged;
-    if (std::ranges::find(judged, configs::NumberKind::kResults) == judged.end()) {
+    if (!numbers_->summary.judges(configs::NumberKind::kResults)) {
       pairing_.returned.clear();
       pairing_.baseline.returned.clear();
       pairing_.candidate.returned.clear();
@@ -1021,10 +1012,19 @@ Report compare_numbers(const core::DumpSource& baseline,
       return with_numbers(dump.op(op), numbers.summary.judged);
     });
   };
-  const SeenSource here = seen(baseline);
-  const SeenSource there = seen(candidate);
+  SeenSource here = seen(baseline);
+  SeenSource there = seen(candidate);
+  if (!numbers.summary.judges(configs::NumberKind::kParameters)) {
+    for (SeenSource* source : {&here, &there}) source->cut(source->block_count(), 0);
+  }
   Report report = Comparison(here, there, options, nullptr, &numbers).run();
   explain_numbers(report);
+  const bool lacks_parameters = report.blocks && report.blocks->parameters == 0 &&
+                                numbers.summary.judges(configs::NumberKind::kParameters);
+  if (lacks_parameters && report.status == Status::kReproducible) {
+    report.status = Status::kNotComparable;
+    report.reasons.emplace_back("parameters-read-in-neither");
+  }
   return report;
 }
 

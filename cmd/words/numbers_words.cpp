@@ -87,7 +87,11 @@ std::string numbers_pass_text(const Report& report) {
                                          total == 1 ? "differs" : "differ");
   }
   const std::string equal = numbers_text(numbers) + (is_within ? " within policy" : " bit-equal");
-  return joined({equal, operators, not_recorded_text(numbers)}, "; ");
+  // Of a recording of blocks, which reads a part of them behind each step.
+  const std::uint64_t parameters = report.blocks ? report.blocks->parameters : 0;
+  const std::string read =
+      parameters == 0 ? "" : format_count(parameters, "parameter") + " read behind steps";
+  return joined({equal, read, operators, not_recorded_text(numbers)}, "; ");
 }
 
 std::string numbers_trouble(const Report& report) {
@@ -108,6 +112,11 @@ std::string numbers_trouble(const Report& report) {
 
 std::string numbers_mend(const Report& report) {
   if (!report.numbers) return {};
+  const auto is_of_blocks = [](const RunSummary& run) { return run.manifest.is_of_blocks(); };
+  if (report.numbers->lacks_named() && std::ranges::any_of(report.runs, is_of_blocks)) {
+    return "record both runs with --depth top, since blocks have neither gradients nor optimizer "
+           "state; --numbers alone takes the numbers that are recorded";
+  }
   if (report.numbers->lacks_named()) {
     return "record both runs so that they hold them, or ask for others; --numbers alone takes "
            "those that are recorded";

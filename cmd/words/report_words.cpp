@@ -297,7 +297,7 @@ void put_growth(Line& line, const Report& report) {
   }
 }
 
-// `9 kinds of state right, 1 not proven`.
+// `9 kinds of state right, 1 that was not used differs`.
 std::string restored_counts(const Report& report) {
   const auto count = [&](comparators::Restored outcome) {
     return std::ranges::count(report.resume->states, outcome, &comparators::RestoredState::outcome);
@@ -306,7 +306,11 @@ std::string restored_counts(const Report& report) {
   const auto open = static_cast<std::uint64_t>(count(comparators::Restored::kNotProven));
   return fmt::format("{} of state right{}",
                      format_count(right, "kind"),
-                     open == 0 ? "" : fmt::format(", {} not proven", format_count(open)));
+                     open == 0 ? ""
+                               : fmt::format(", {} that {} not used differ{}",
+                                             format_count(open),
+                                             open == 1 ? "was" : "were",
+                                             open == 1 ? "s" : ""));
 }
 
 void put_restore(Line& line, const Report& report) {
@@ -397,9 +401,10 @@ void put_parting(Line& line, const Report& report) {
     line.put(" in what the model returns: ").put(returned_amount(*first));
     return put_relation(line, first->relation);
   }
-  if (report.numbers && first) return put_number(line, report, *first);
   const bool repeats = report.kind != DivergenceKind::kUnrepeated;
-  if (repeats && first && core::is_of_blocks(shown_record(*first))) return put_border(line, *first);
+  const bool is_border = first && core::is_of_blocks(shown_record(*first));
+  if (repeats && is_border) return put_border(line, *first);
+  if (report.numbers && first && !is_border) return put_number(line, report, *first);
   switch (report.kind) {
     case DivergenceKind::kInputs:
     case DivergenceKind::kWeights:
@@ -647,6 +652,7 @@ std::string blocks_text(const Report& report) {
                                  blocks.every > 1 ? fmt::format(", 1 of {}", blocks.every) : "",
                                  format_count(blocks.differing),
                                  format_count(blocks.missing));
+  if (blocks.borders_aside && blocks.differing + blocks.missing > 0) text += ", not judged";
   if (blocks.unread > 0) text += fmt::format(", {} not read", format_count(blocks.unread));
   text += fmt::format("; {}, {} differ",
                       format_count(blocks.parameters, "parameter"),

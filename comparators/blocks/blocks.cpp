@@ -443,7 +443,7 @@ void lead_with_block(Report& report) {
   if (!report.blocks->parts()) return explain_record(report);
   std::optional<OpDivergence> lead;
   Moment when;
-  if (report.blocks->first) {
+  if (report.blocks->first && report.blocks->borders_apart() != 0) {
     const core::BlockRow& row = report.blocks->first->border;
     lead = shown(*report.blocks->first);
     when = {row.step, order_of(row.phase)};
@@ -465,9 +465,7 @@ void lead_with_block(Report& report) {
     op.relation = Relation::kPropagated;
     op.cause = Cause(CauseKind::kPropagated, {Phrase("behind-border")});
   }
-  report.coverage.propagated += std::exchange(report.coverage.origins, 0);
-  report.origins.clear();
-  report.origins_total = 0;
+  forget_origins(report);
   report.first_bit_difference.reset();
   report.first_divergence = std::move(lead);
   report.kind = report.first_divergence->kind;
@@ -475,7 +473,8 @@ void lead_with_block(Report& report) {
 }
 
 core::OpRange steps_to_open(const Report& report) {
-  const BlockComparison blocks = report.blocks.value_or(BlockComparison{});
+  static const BlockComparison kNothing;
+  const BlockComparison& blocks = report.blocks ? *report.blocks : kNothing;
   const core::OpRecord& record = shown_record(*report.first_divergence);
   const std::uint64_t every = std::max<std::uint64_t>(1, blocks.every);
   core::OpRange steps{record.step - std::min<std::uint64_t>(record.step, every), record.step};

@@ -61,6 +61,7 @@ struct BlockComparison {
   std::uint64_t parameters = 0;            ///< compared, behind a step each
   std::uint64_t parameters_differing = 0;  ///< of those
   std::uint64_t parameters_unread = 0;     ///< that moved meanwhile, or were read in one run alone
+  bool borders_aside = false;              ///< they are counted, and not judged: see --numbers
   std::vector<std::string> unopened;       ///< types at borders that are not read
   std::vector<std::string> not_seen;       ///< modules that were to be blocks, and were not called
   std::optional<BlockDivergence> first;
@@ -69,8 +70,13 @@ struct BlockComparison {
   /// those.
   std::optional<std::uint32_t> settled;
 
-  [[nodiscard]] bool parts() const noexcept {
-    return differing + missing + parameters_differing != of_threads;
+  [[nodiscard]] bool parts() const noexcept { return parameters_differing + borders_apart() != 0; }
+  [[nodiscard]] std::uint64_t borders_apart() const noexcept {
+    return borders_aside ? 0 : differing + missing - of_threads;
+  }
+  /// Calls of which nobody can say whether they agree.
+  [[nodiscard]] std::uint64_t borders_open() const noexcept {
+    return borders_aside ? 0 : unread + of_threads;
   }
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -108,6 +109,9 @@ struct NumbersSummary {
   std::uint64_t results = 0;                      ///< records of results
   std::optional<ChangedOperators> operators;      ///< empty where they cannot be paired
 
+  [[nodiscard]] bool judges(configs::NumberKind kind) const {
+    return std::ranges::find(judged, kind) != judged.end();
+  }
   /// Some that were asked for are not there: no pass, whatever is equal.
   [[nodiscard]] bool lacks_named() const noexcept { return by_name && !not_recorded.empty(); }
 };

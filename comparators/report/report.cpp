@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <utility>
 
 #include "core/text/text.h"
 
@@ -26,6 +27,12 @@ std::optional<RelBounds> rel_percentile(const RelHistogram& histogram, double sh
         exponent == RelHistogram::kGreatest ? kInfinity : std::ldexp(1.0, exponent + 1)};
   }
   return RelBounds{kInfinity, kInfinity};
+}
+
+void forget_origins(Report& report) {
+  report.coverage.propagated += std::exchange(report.coverage.origins, 0);
+  report.origins.clear();
+  report.origins_total = 0;
 }
 
 const core::OpRecord& shown_record(const OpDivergence& op) noexcept {

@@ -235,6 +235,9 @@ struct Report {
   double seconds = 0;
 };
 
+/// Counts the places where a difference began as propagated: what made them was not compared.
+void forget_origins(Report& report);
+
 /// `1 operator`, `2 operators`.
 std::string counted(std::uint64_t count, std::string_view noun);
 

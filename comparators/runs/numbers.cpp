@@ -67,14 +67,19 @@ Kinds kinds_in_step(const OpRecord& record) {
 
 HeldNumbers read_numbers(const core::DumpSource& dump) {
   HeldNumbers found;
+  // Of a recording of blocks a step says that it was made, and rows beside it what it left.
+  const bool holds_blocks = dump.manifest().is_of_blocks();
   for (std::uint64_t op = 0; op < dump.op_count(); ++op) {
     const OpRecord head = dump.op_head(op);
     const std::optional<NumberKind> kind = number_kind(head);
     if (!kind && !is_optimizer_step(head)) continue;
-    Kinds kinds = kind ? Kinds{*kind} : kinds_in_step(dump.op(op));
+    Kinds kinds = kind           ? Kinds{*kind}
+                  : holds_blocks ? Kinds{NumberKind::kParameters}
+                                 : kinds_in_step(dump.op(op));
     found.kinds.insert(kinds.begin(), kinds.end());
     found.places.push_back({op, std::move(kinds)});
   }
+  if (dump.parameter_count() != 0) found.kinds.insert(NumberKind::kParameters);
   return found;
 }
 
@@ -172,6 +177,11 @@ NumberRecords find_numbers(const core::DumpSource& baseline,
       steps.emplace(head.rank, head.step);
     }
   }
+  if (records.summary.judges(NumberKind::kParameters)) {
+    for (std::uint64_t i = 0; i < baseline.parameter_count(); ++i) {
+      steps.emplace(0, baseline.parameter(i).step);
+    }
+  }
   records.summary.steps = steps.size();
   return records;
 }
@@ -245,7 +255,15 @@ ChangedOperators changed_operators(const core::DumpSource& baseline,
 }
 
 void explain_numbers(Report& report) {
-  Phrase apart("numbers-apart");
+  Phrase apart(report.blocks ? "numbers-of-blocks" : "numbers-apart");
+  const Phrase advice(report.blocks ? "do-record-operators" : "do-diff-operators");
+  if (report.blocks && report.blocks->first) {
+    const core::BlockRow& first = report.blocks->first->border;
+    apart.with("differing", report.blocks->differing + report.blocks->missing)
+        .with("block", first.path)
+        .with("step", first.step)
+        .with("phase", std::string(core::name_of(first.phase)));
+  }
   if (const auto& operators = report.numbers->operators; operators && operators->first_index) {
     apart.with("differing", operators->total())
         .with("op", op_text(operators->first))
@@ -262,15 +280,13 @@ void explain_numbers(Report& report) {
     if (op.relation == Relation::kOrigin) op.relation = Relation::kPropagated;
     op.kind = DivergenceKind::kOrigin;
     op.producers.clear();
-    op.cause = {CauseKind::kUnexplained, {apart}, Phrase("do-diff-operators")};
+    op.cause = {CauseKind::kUnexplained, {apart}, advice};
   };
   if (report.first_divergence) explain(*report.first_divergence);
   if (report.returned.first) explain(*report.returned.first);
   std::ranges::for_each(report.divergences, explain);
   if (report.first_divergence) report.kind = report.first_divergence->kind;
-  report.coverage.propagated += std::exchange(report.coverage.origins, 0);
-  report.origins.clear();
-  report.origins_total = 0;
+  forget_origins(report);
   report.control_flow.reset();
 }
 

@@ -216,6 +216,7 @@ struct RunManifest {
   Digest digest;  ///< of its text, as that says itself; set by manifest_from_json_text()
 
   [[nodiscard]] bool is_of_program() const noexcept { return model_method == kProgramMethod; }
+  [[nodiscard]] bool is_of_blocks() const noexcept { return trace.depth == kDepthBlocks; }
 };
 
 /// UTF-8 JSON with a trailing newline; field order fixed. Strings that are not UTF-8 are cleaned.

@@ -445,7 +445,8 @@ DESCRIBE(comparators::BlockComparison,
              MEMBER(missing) MEMBER(unread) TEXT(first_unread) MEMBER(parameters) MEMBER(losses)
                  SOMETIMES(updates) SOMETIMES(exchanges) MEMBER(parameters_differing)
                      MEMBER(parameters_unread) MEMBER(unopened) MEMBER(not_seen) MEMBER(first)
-                         MEMBER(first_parameter) SOMETIMES(settled) SOMETIMES(of_threads))
+                         MEMBER(first_parameter) SOMETIMES(settled) SOMETIMES(of_threads)
+                             SOMETIMES(borders_aside))
 
 DESCRIBE(comparators::RandomDraws,
          MEMBER(operators) MEMBER(devices) MEMBER(seeds) MEMBER(parting) SOMETIMES(of_host))

@@ -8,9 +8,13 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "comparators/compare.h"
+#include "configs/spec/compare_spec.h"
 #include "core/tensor/unread.h"
+#include "core/trace/program_records.h"
 #include "tests/comparators/corpus.h"
 #include "tests/comparators/said.h"
 
@@ -200,12 +204,6 @@ TEST_CASE("recordings that cannot be held against each other say what to record"
   CHECK(depths.status == Status::kNotComparable);
   CHECK(cmd::fix_of(depths.reasons.front()) == "record the candidate again with --depth blocks");
 
-  CompareOptions of_numbers;
-  of_numbers.spec.numbers.emplace();
-  const Report by_numbers = compare_json(program("baseline"), program("candidate"), of_numbers);
-  CHECK(by_numbers.status == Status::kNotComparable);
-  CHECK(by_numbers.reasons.front() == Phrase("numbers-of-blocks"));
-
   ordered_json seldom = program("candidate");
   seldom["every"] = 10;
   CHECK(against(seldom).status == Status::kNotComparable);
@@ -244,12 +242,11 @@ TEST_CASE("an operator behind what the blocks lead with is another divergence") 
   candidate["blocks"][5]["out"] = "other";  // b at step 2
   const Report report = against(candidate);
   core::OpRecord record;
-  for (const auto& [step, phase, is_one] :
-       {std::tuple(1U, core::Phase::kOptimizer, true),
-        std::tuple(2U, core::Phase::kForward, true),
-        std::tuple(2U, core::Phase::kBackward, false),
-        std::tuple(3U, core::Phase::kForward, false),
-        std::tuple(0U, core::Phase::kForward, false)}) {
+  for (const auto& [step, phase, is_one] : {std::tuple(1U, core::Phase::kOptimizer, true),
+                                            std::tuple(2U, core::Phase::kForward, true),
+                                            std::tuple(2U, core::Phase::kBackward, false),
+                                            std::tuple(3U, core::Phase::kForward, false),
+                                            std::tuple(0U, core::Phase::kForward, false)}) {
     record.step = step;
     record.phase = phase;
     CHECK(is_opened(report, record) == is_one);
@@ -290,6 +287,76 @@ TEST_CASE("losses behind a border that differs follow from it, before it they le
   CHECK(border.divergences.front().relation == Relation::kPropagated);
   CHECK(border.coverage.origins == 0);
   CHECK(border.origins.empty());
+}
+
+/// `--numbers` with these words; none: all that are recorded.
+CompareOptions of_numbers(std::vector<configs::NumberKind> kinds = {}) {
+  CompareOptions options;
+  options.spec.numbers = std::move(kinds);
+  return options;
+}
+
+TEST_CASE("of numbers, parameters are judged, and borders are counted") {
+  using configs::NumberKind;
+  ordered_json candidate = program("candidate");
+  candidate["blocks"][2]["out"] = "other";
+  const Report passed = compare_json(program("baseline"), candidate, of_numbers());
+  CHECK(passed.status == Status::kReproducible);
+  REQUIRE(passed.numbers);
+  CHECK(passed.numbers->judged == std::vector{NumberKind::kParameters});
+  CHECK(passed.numbers->steps == 3);
+  CHECK(passed.blocks->borders_aside);
+  CHECK(passed.blocks->differing == 1);
+  CHECK(passed.blocks->parameters == 3);
+
+  candidate["parameters"][1]["value"] = "other";
+  const Report report = compare_json(program("baseline"), candidate, of_numbers());
+  CHECK(report.status == Status::kDiverged);
+  CHECK(lead(report).baseline.op->name == core::kParametersRecord);
+  CHECK(lead(report).baseline.step == 1);
+  CHECK(evidence(report) == "numbers-of-blocks ");
+  CHECK(said(lead(report).cause.evidence.front()) ==
+        "1 call of blocks differ, which is not judged; the first is block a (step 1, forward)");
+  CHECK(compare_json(program("baseline"), candidate, of_numbers({NumberKind::kLosses})).status ==
+        Status::kNotComparable);  // there is no loss
+}
+
+TEST_CASE("of numbers, a step that one run alone makes is a divergence") {
+  const auto stepping = [](const char* run, std::uint32_t steps) {
+    ordered_json dump = program(run);
+    for (std::uint32_t step = 0; step < steps; ++step) {
+      dump["ops"].push_back(
+          {{"operator", "repro_check::optimizer_step"}, {"phase", "optimizer"}, {"step", step}});
+    }
+    return dump;
+  };
+  const ordered_json baseline = stepping("baseline", 3);
+  CHECK(compare_json(baseline, stepping("candidate", 3), of_numbers()).status ==
+        Status::kReproducible);
+  const Report report = compare_json(baseline, stepping("candidate", 2), of_numbers());
+  CHECK(report.status == Status::kDiverged);
+  CHECK(lead(report).baseline.step == 2);
+}
+
+TEST_CASE("of numbers, blocks have neither gradients nor state") {
+  using configs::NumberKind;
+  for (const NumberKind kind : {NumberKind::kGradients, NumberKind::kState}) {
+    const Report report =
+        compare_json(program("baseline"), program("candidate"), of_numbers({kind}));
+    CHECK(report.status == Status::kNotComparable);
+    CHECK(report.numbers->not_recorded == std::vector{kind});
+  }
+}
+
+TEST_CASE("of numbers, parameters of one run alone are no pass") {
+  ordered_json candidate = program("candidate");
+  candidate["parameters"] = ordered_json::array();
+  const Report report = compare_json(program("baseline"), candidate, of_numbers());
+  CHECK(exit_code_of(report) == core::ExitCode::kNotComparable);
+  CompareOptions tolerant = of_numbers();
+  tolerant.spec.policy.kind = configs::PolicyKind::kTolerance;
+  CHECK(compare_json(program("baseline"), program("candidate"), tolerant).status ==
+        Status::kNotComparable);
 }
 
 }  // namespace

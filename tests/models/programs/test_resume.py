@@ -155,7 +155,7 @@ class Resumed(ToolTest):
     def test_what_nothing_uses(self):
         report = self.compare("random", 0)
         self.assertEqual(self.states["generator of random"]["outcome"], "not proven")
-        self.assertIn("1 not proven", report["verdict"]["headline"])
+        self.assertIn("1 that was not used differs", report["verdict"]["headline"])
 
     def test_what_was_not_saved(self):
         record(self.dumps, "half", "half.pt")
