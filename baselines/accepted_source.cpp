@@ -46,6 +46,7 @@ AcceptedSource::AcceptedSource(const Baseline& baseline,
                                const core::DumpSource& candidate)
     : location_(std::move(location)),
       candidate_(candidate),
+      blocks_(baseline.blocks.value_or(AcceptedBlocks{})),
       candidate_of_(baseline.ops.size(), kNoPartner),
       baseline_of_(candidate.op_count(), kNoPartner),
       manifest_(candidate.manifest()) {
@@ -55,6 +56,10 @@ AcceptedSource::AcceptedSource(const Baseline& baseline,
   manifest_.trace.returned = static_cast<std::uint64_t>(std::ranges::count_if(
       ops_, [](const AcceptedOp& op) { return core::is_returned(op.record); }));
   manifest_.trace.index_digest = baseline.root;
+  if (manifest_.trace.blocks) {
+    manifest_.trace.blocks->rows = blocks_.calls.size();
+    manifest_.trace.blocks->parameters = blocks_.parameters.size();
+  }
   // Nothing is stored here, and nothing was left out: contents are simply not asked for.
   manifest_.trace.level = "digest";
   manifest_.trace.keep_ops.clear();

@@ -37,6 +37,14 @@ class AcceptedSource final : public core::DumpSource {
   [[nodiscard]] std::uint64_t op_count() const override { return ops_.size(); }
   [[nodiscard]] core::OpRecord op_head(std::uint64_t index) const override;
   [[nodiscard]] core::OpRecord op(std::uint64_t index) const override;
+  [[nodiscard]] std::uint64_t block_count() const override { return blocks_.calls.size(); }
+  [[nodiscard]] core::BlockRow block(std::uint64_t position) const override {
+    return blocks_.calls.at(position).row;
+  }
+  [[nodiscard]] std::uint64_t parameter_count() const override { return blocks_.parameters.size(); }
+  [[nodiscard]] core::ParameterRow parameter(std::uint64_t position) const override {
+    return blocks_.parameters.at(position).row;
+  }
   [[nodiscard]] bool has_content(const core::ContentKey&) const override { return false; }
   void read_content(const core::ContentKey& key, std::vector<std::byte>& into) const override;
   [[nodiscard]] std::uint64_t content_count() const override { return 0; }
@@ -62,6 +70,7 @@ class AcceptedSource final : public core::DumpSource {
   std::string location_;
   const core::DumpSource& candidate_;
   std::vector<AcceptedOp> ops_;
+  AcceptedBlocks blocks_;
   bool is_paired_ = false;
   std::vector<std::uint32_t> candidate_of_;  ///< before that, of what has no order alone
   std::vector<std::uint32_t> baseline_of_;

@@ -13,6 +13,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <type_traits>
 #include <utility>
 #include <variant>
 
@@ -115,6 +116,12 @@ class Writer {
   void rest(const std::string& text) { literal(escape(text, true)); }
   void digest(const core::Digest& digest) { literal(digest_word(digest)); }
   void count(std::uint64_t number) { literal(std::to_string(number)); }
+  void when(std::uint32_t step, std::uint32_t rank) {
+    literal(rank == 0 ? std::to_string(step) : fmt::format("{}/{}", step, rank));
+  }
+  void border(const std::optional<core::Digest>& digest) {
+    literal(digest ? core::to_hex(*digest) : "-");
+  }
   void flag(bool value, std::string_view yes, std::string_view no) { literal(value ? yes : no); }
   template <typename Enum>
   void letter(std::string_view letters, Enum value) {
@@ -184,8 +191,19 @@ class Reader {
   void name(std::string& text) { text = need(unescape(take()), "a name"); }
   void rest(std::string& text) { text = need(unescape(take(true)), "a value"); }
   void digest(core::Digest& digest) { digest = need(parse_digest_word(take()), "a digest"); }
-  void count(std::uint64_t& number) {
-    number = need(parse_count<std::uint64_t>(take()), "a number");
+  template <typename Number>
+  void count(Number& number) {
+    number = need(parse_count<Number>(take()), "a number");
+  }
+  void when(std::uint32_t& step, std::uint32_t& rank) {
+    const std::vector<std::string_view> words = core::split(take(), '/');
+    check(words.size() < 3, "expected step/rank");
+    step = need(parse_count<std::uint32_t>(words[0]), "a step");
+    if (words.size() == 2) rank = need(parse_count<std::uint32_t>(words[1]), "a rank");
+  }
+  void border(std::optional<core::Digest>& digest) {
+    const std::string_view word = take();
+    if (word != "-") digest = need(core::parse_digest(word), "a digest");
   }
   void flag(bool& value, std::string_view yes, std::string_view no) {
     const std::string_view word = take();
@@ -343,15 +361,66 @@ bool is_of_phase(std::string_view line) {
          line.substr(1).starts_with(' ');
 }
 
-bool is_folded(std::string_view line) { return line.substr(1).starts_with(" * "); }
+bool is_fold_of_tensors(std::string_view line) { return line.substr(1).starts_with(" * "); }
 
-/// All lines but the last. `File` is const for the writer.
+template <typename Io, typename Call>
+void describe_call(Io& io, Call& call) {
+  io.literal("k");
+  io.letter(kPhases, call.row.phase);
+  io.name(call.row.path);
+  io.when(call.row.step, call.rank);
+  io.count(call.row.call);
+  io.border(call.row.in);
+  io.border(call.row.out);
+}
+
+template <typename Io, typename Update>
+void describe_update(Io& io, Update& update) {
+  io.literal("u");
+  io.name(update.row.name);
+  io.when(update.row.step, update.rank);
+  io.border(update.row.digest);
+}
+
+/// What a recording of blocks has below its records.
+/// @param records  their number
+template <typename Io, typename Blocks>
+void describe_blocks(Io& io, Blocks& blocks, std::uint64_t records) {
+  io.each(blocks.calls, is_of<'k'>, [](auto& end, auto& call) { describe_call(end, call); });
+  io.each(blocks.parameters, is_of<'u'>, [](auto& end, auto& of) { describe_update(end, of); });
+  std::uint64_t left = records + blocks.call_count + blocks.parameter_count;
+  io.each(blocks.folded, is_of<'t'>, [&](auto& end, auto& steps) {
+    end.literal("t");
+    end.when(steps.first, steps.rank);
+    end.count(steps.width);
+    end.count(steps.lines);
+    end.digest(steps.digest);
+    const std::uint64_t width = blocks.folded.front().width;
+    end.check(width != 0 && steps.width == width && steps.first % width == 0,
+              "not as many steps as in the others");
+    end.check(steps.lines <= left, "more lines than are claimed");
+    left -= steps.lines;
+  });
+  if (blocks.folded.empty()) {
+    io.check(blocks.calls.size() == blocks.call_count &&
+                 blocks.parameters.size() == blocks.parameter_count,
+             "the calls of blocks are not as many as are claimed");
+  } else {
+    io.check(left == 0 && blocks.calls.empty() && blocks.parameters.empty(),
+             "the steps hold other lines than are claimed");
+  }
+}
+
+/// The first two lines.
 template <typename Io, typename File>
-void describe(Io& io, File& baseline) {
-  std::uint64_t version = kBaselineVersion;
+void describe_head(Io& io, File& baseline) {
+  std::uint64_t version = baseline.blocks ? kBaselineVersion : 1;
   io.literal("repro-baseline");
   io.count(version);
   io.end_line();
+  if constexpr (!std::is_const_v<File>) {
+    if (version == kBaselineVersion) baseline.blocks.emplace();
+  }
   io.literal("gate");
   io.name(baseline.gate);
   io.literal("model");
@@ -362,7 +431,21 @@ void describe(Io& io, File& baseline) {
   io.name(baseline.policy);
   io.literal("ops");
   io.count(baseline.operators);
+  if (baseline.blocks) {
+    io.literal("blocks");
+    io.count(baseline.blocks->blocks);
+    io.literal("calls");
+    io.count(baseline.blocks->call_count);
+    io.literal("parameters");
+    io.count(baseline.blocks->parameter_count);
+  }
   io.end_line();
+}
+
+/// All lines but the last. `File` is const for the writer.
+template <typename Io, typename File>
+void describe(Io& io, File& baseline) {
+  describe_head(io, baseline);
   core::Digest key = baseline.platform.key();
   io.literal("platform");
   io.digest(key);
@@ -381,7 +464,7 @@ void describe(Io& io, File& baseline) {
   io.digest(baseline.root);
   io.end_line();
   const auto is_tensor = [](std::string_view line) {
-    return is_of<'i', 'w', 'b'>(line) && !is_folded(line);
+    return is_of<'i', 'w', 'b'>(line) && !is_fold_of_tensors(line);
   };
   io.each(baseline.tensors, is_tensor, [](auto& end, auto& tensor) {
     end.letter(kKinds, tensor.kind);
@@ -404,7 +487,13 @@ void describe(Io& io, File& baseline) {
               "more operators than can be");
     operators += module.operators;
   });
-  io.check(operators == baseline.operators, "the operators are not as many as are claimed");
+  if (baseline.blocks) {
+    io.check(baseline.modules.empty(), "blocks have no lines of modules");
+    describe_blocks(io, *baseline.blocks, baseline.operators);
+  }
+  const bool is_by_step = baseline.blocks && !baseline.blocks->folded.empty();
+  io.check(operators == (is_by_step ? 0 : baseline.operators),
+           "the operators are not as many as are claimed");
 }
 
 /// Of a pending file what stands before the baseline.
@@ -661,7 +750,8 @@ std::vector<Fact> facts_of(const std::string& configuration) {
   if (run.contains("calls")) forget_sources(run["calls"]);
   Json dump = run.value("dump", Json());
   run.erase("dump");
-  for (const char* key : {"depth", "include", "exclude"}) {
+  // The last two are of blocks alone.
+  for (const char* key : {"depth", "include", "exclude", "blocks", "every"}) {
     if (dump.is_object() && dump.contains(key)) run["dump"][key] = dump[key];
   }
   std::vector<Fact> facts;
@@ -845,13 +935,6 @@ Baseline summarise(const core::DumpSource& dump,
                    const std::string& gate,
                    const std::string& policy) {
   const core::RunManifest& manifest = dump.manifest();
-  if (manifest.trace.depth == core::kDepthBlocks) {
-    throw core::not_comparable(
-        fmt::format("{}: a baseline holds operators, and this is a recording of blocks",
-                    dump.location()),
-        "record operators (dump.depth \"top\"), or compare dumps of blocks with `repro-check "
-        "diff`");
-  }
   Baseline baseline;
   baseline.gate = gate;
   baseline.model = model_digest(manifest);
@@ -873,6 +956,7 @@ Baseline summarise(const core::DumpSource& dump,
     if (core::is_unordered(place.second)) std::ranges::sort(lines);
     std::ranges::move(lines, std::back_inserter(baseline.ops));
   }
+  if (manifest.is_of_blocks()) baseline.blocks = blocks_in(dump);
   return baseline;
 }
 
@@ -898,6 +982,16 @@ std::string at_rank(const std::string& line, std::uint32_t rank) {
 Baseline with_rank(Baseline baseline, const Baseline& other, std::uint32_t rank) {
   for (const std::string& line : other.ops) baseline.ops.push_back(at_rank(line, rank));
   baseline.operators += other.operators;
+  if (!baseline.blocks || !other.blocks) return baseline;
+  const auto add = [rank](auto items, auto& to) {
+    for (auto& item : items) {
+      item.rank = rank;
+      to.push_back(std::move(item));
+    }
+  };
+  add(other.blocks->calls, baseline.blocks->calls);
+  add(other.blocks->parameters, baseline.blocks->parameters);
+  count_anew(*baseline.blocks);
   return baseline;
 }
 
@@ -905,6 +999,11 @@ std::vector<std::uint32_t> ranks_in(const Baseline& baseline) {
   std::set<std::uint32_t> ranks;
   for (const std::string& line : baseline.ops) ranks.insert(op_of(line).record.rank);
   for (const AcceptedModule& module : baseline.modules) ranks.insert(rank_of_module(module.path));
+  if (baseline.blocks) {
+    for (const AcceptedCall& call : baseline.blocks->calls) ranks.insert(call.rank);
+    for (const AcceptedUpdate& update : baseline.blocks->parameters) ranks.insert(update.rank);
+    for (const AcceptedSteps& steps : baseline.blocks->folded) ranks.insert(steps.rank);
+  }
   return {ranks.begin(), ranks.end()};
 }
 
@@ -915,13 +1014,18 @@ Baseline of_rank(Baseline baseline, std::uint32_t rank) {
     if (rank != 0) line = at_rank(line, 0);
   }
   baseline.operators = baseline.ops.size();
+  if (!baseline.blocks) return baseline;
+  const auto keep = [rank](auto& items) {
+    std::erase_if(items, [&](const auto& item) { return item.rank != rank; });
+    for (auto& item : items) item.rank = 0;
+  };
+  keep(baseline.blocks->calls);
+  keep(baseline.blocks->parameters);
+  count_anew(*baseline.blocks);
   return baseline;
 }
 
-Baseline fold(Baseline baseline) {
-  fold_tensors(baseline);
-  return baseline.ops.size() <= kMostLines ? baseline : fold_operators(std::move(baseline));
-}
+namespace {
 
 Baseline fold_operators(Baseline baseline) {
   std::map<std::string, std::pair<std::uint64_t, std::string>> modules;
@@ -941,6 +1045,81 @@ Baseline fold_operators(Baseline baseline) {
   return baseline;
 }
 
+/// Records, calls and parameters of so many steps of a rank as one line.
+Baseline fold_steps(Baseline baseline, std::uint32_t width) {
+  AcceptedBlocks& blocks = *baseline.blocks;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::pair<std::uint64_t, std::string>>
+      stretches;
+  const auto add = [&](std::uint32_t rank, std::uint32_t step, const std::string& line) {
+    auto& [count, lines] = stretches[{rank, step / width * width}];
+    ++count;
+    lines += line + '\n';
+  };
+  for (const std::string& line : baseline.ops) {
+    const core::OpRecord record = op_of(line).record;
+    add(record.rank, record.step, line);
+  }
+  for (AcceptedCall& call : blocks.calls) {
+    // Two runs may be given the same by other means: what came out is judged.
+    call.row.in.reset();
+    Writer writer;
+    describe_call(writer, std::as_const(call));
+    add(call.rank, call.row.step, std::move(writer).text());
+  }
+  for (const AcceptedUpdate& update : blocks.parameters) {
+    Writer writer;
+    describe_update(writer, update);
+    add(update.rank, update.row.step, std::move(writer).text());
+  }
+  baseline.ops.clear();
+  blocks.calls.clear();
+  blocks.parameters.clear();
+  for (const auto& [place, lines] : stretches) {
+    blocks.folded.push_back(
+        {place.first, place.second, width, lines.first, digest_bytes(lines.second)});
+  }
+  return baseline;
+}
+
+/// Empty where there are few enough for a line each.
+std::optional<std::uint32_t> steps_in_a_line(const Baseline& baseline) {
+  const AcceptedBlocks& blocks = *baseline.blocks;
+  if (std::max({baseline.ops.size(), blocks.calls.size(), blocks.parameters.size()}) <=
+      kMostLines) {
+    return std::nullopt;
+  }
+  std::uint64_t steps = 1;
+  const auto reach = [&](std::uint32_t step) {
+    steps = std::max<std::uint64_t>(steps, step + 1ULL);
+  };
+  for (const std::string& line : baseline.ops) reach(op_of(line).record.step);
+  for (const AcceptedCall& call : blocks.calls) reach(call.row.step);
+  for (const AcceptedUpdate& update : blocks.parameters) reach(update.row.step);
+  const std::uint64_t lines = steps * ranks_in(baseline).size();
+  return static_cast<std::uint32_t>((lines + kMostLines - 1) / kMostLines);
+}
+
+}  // namespace
+
+Baseline fold(Baseline baseline) {
+  fold_tensors(baseline);
+  if (baseline.blocks) {
+    const auto width = steps_in_a_line(baseline);
+    return width ? fold_steps(std::move(baseline), *width) : baseline;
+  }
+  return baseline.ops.size() <= kMostLines ? baseline : fold_operators(std::move(baseline));
+}
+
+bool is_folded(const Baseline& baseline) {
+  return !baseline.modules.empty() || (baseline.blocks && !baseline.blocks->folded.empty());
+}
+
+Baseline folded_like(Baseline baseline, const Baseline& other) {
+  if (!is_folded(other)) return baseline;
+  if (!other.blocks) return fold_operators(std::move(baseline));
+  return fold_steps(std::move(baseline), other.blocks->folded.front().width);
+}
+
 std::uint64_t operator_calls(const Baseline& baseline) {
   auto returned = static_cast<std::uint64_t>(std::ranges::count_if(baseline.ops, is_returned_line));
   for (const AcceptedModule& module : baseline.modules) {
@@ -950,7 +1129,8 @@ std::uint64_t operator_calls(const Baseline& baseline) {
 }
 
 bool holds_returned(const Baseline& baseline) {
-  return operator_calls(baseline) != baseline.operators;
+  // They were recorded before blocks were, and the lines of steps do not show it.
+  return baseline.blocks || operator_calls(baseline) != baseline.operators;
 }
 
 Baseline without_returned(Baseline baseline) {
@@ -985,8 +1165,20 @@ std::vector<Change> platform_changes(const Platform& accepted, const Platform& n
   return changes;
 }
 
+std::string fact_of(const Baseline& baseline, std::string_view pointer) {
+  const auto fact = std::ranges::find(baseline.facts, pointer, &Fact::name);
+  return fact == baseline.facts.end() ? std::string() : fact->value;
+}
+
+std::string depth_of(const Baseline& baseline) {
+  if (baseline.blocks) return std::string(core::kDepthBlocks);
+  const Json depth = Json::parse(fact_of(baseline, "/dump/depth"), nullptr, false);
+  return depth.is_string() ? depth.get<std::string>() : "top";
+}
+
 bool same_results(const Baseline& accepted, const Baseline& now) {
-  return accepted.ops == now.ops && accepted.modules == now.modules;
+  return accepted.ops == now.ops && accepted.modules == now.modules &&
+         accepted.blocks == now.blocks;
 }
 
 std::vector<Change> weight_changes(const Baseline& accepted, const Baseline& now) {
@@ -997,6 +1189,12 @@ std::vector<Change> weight_changes(const Baseline& accepted, const Baseline& now
 }
 
 std::string describe_changes(const Baseline& accepted, const Baseline& now) {
+  if (accepted.blocks && now.blocks) {
+    const std::string changes = describe_changes(*accepted.blocks, *now.blocks);
+    if (!changes.empty()) return changes;
+    return accepted.ops == now.ops ? "no border changes"
+                                   : "no border changes, but batches, losses or steps do";
+  }
   if (!accepted.modules.empty() || !now.modules.empty()) return module_changes(accepted, now);
   const std::vector<std::string> before = operator_lines(accepted);
   const std::vector<std::string> after = operator_lines(now);

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "baselines/accepted_blocks.h"
 #include "core/digest/digest.h"
 #include "core/trace/dump.h"
 #include "core/trace/op_record.h"
@@ -17,20 +18,30 @@ namespace repro_check::baselines {
 
 // The grammar of a baseline file. UTF-8 is never needed: every byte is printable ASCII or LF.
 //
-//   file     = head platform *config "root" SP digest LF *tensor *( op / module ) end
+//   file     = head platform *config "root" SP digest LF *tensor *( op / module )
+//              *call *update *steps end
 //   head     = "repro-baseline" SP version LF
 //              "gate" SP word SP "model" SP digest SP "config" SP digest SP
-//              "policy" SP word SP "ops" SP count LF
+//              "policy" SP word SP "ops" SP count
+//              [ SP "blocks" SP count SP "calls" SP count SP "parameters" SP count ] LF
 //   platform = "platform" SP digest LF 1*( "p" SP word SP rest LF )
 //   config   = "c" SP word SP rest LF                    ; ascending by name
 //   tensor   = ( "i" / "w" / "b" ) SP word SP form LF     ; input, parameter, buffer
 //            / ( "i" / "w" / "b" ) SP "*" SP count SP digest LF      ; folded
 //   op       = ( "f" / "g" / "o" ) SP word SP word SP place *( SP result ) LF
 //   module   = "m" SP word SP count SP digest LF          ; folded
+//   call     = "k" SP phase SP word SP when SP count SP border SP border LF   ; of a block
+//   update   = "u" SP word SP when SP border LF           ; a parameter behind a step
+//   steps    = "t" SP when SP count SP count SP digest LF ; folded: how many steps, and lines
+//   when     = step [ "/" rank ]                          ; the rank left out where it leads
+//   border   = 32HEXDIG / "-"
 //   place    = step [ "/" rank "/" lane "/" depth ]       ; all but the step left out where all are
 //   result   = [ slot "=" ] form / "=" word               ; the last: results that are no tensors
 //   form     = dtype "[" [ count *( "," count ) ] "]:" ( 32HEXDIG / state )
 //   end      = "end" SP count SP digest LF                ; of all bytes before this line
+//
+// Version 2 is that of recordings of blocks, whose ops are batches, losses and steps; its head
+// tells how many blocks, calls of these and parameters there are. All others are version 1.
 //
 // There is one spelling of every content, and readers refuse any other. A file on its way to become
 // a baseline is
@@ -39,8 +50,9 @@ namespace repro_check::baselines {
 //              "model" SP digest SP rest LF [ "weights" SP digest SP rest LF ] file
 //              "pending" SP digest LF
 
-inline constexpr std::uint64_t kBaselineVersion = 1;
-/// Operators, and tensors of a kind, above which a file holds a line a module, or one for all.
+inline constexpr std::uint64_t kBaselineVersion = 2;
+/// Operators, and tensors of a kind, above which a file holds a line a module, or one for all;
+/// calls of blocks, and parameters behind steps, above which it holds a line a step, or fewer.
 inline constexpr std::size_t kMostLines = 5000;
 inline constexpr std::string_view kBaselineSuffix = ".repro";
 inline constexpr std::string_view kPendingSuffix = ".repro.new";
@@ -97,7 +109,8 @@ struct Baseline {
   /// A line an operator, in trace order of each lane; none where `modules` stand for them. It has
   /// no number, so that an inserted one is a difference of one line.
   std::vector<std::string> ops;
-  std::vector<AcceptedModule> modules;  ///< ascending
+  std::vector<AcceptedModule> modules;                  ///< ascending
+  std::optional<AcceptedBlocks> blocks = std::nullopt;  ///< of a recording of blocks
   bool operator==(const Baseline&) const = default;
 };
 
@@ -164,7 +177,14 @@ std::vector<Change> stale_reasons(const Baseline& accepted, const Baseline& now)
 /// Fields in which two platforms differ, in their order.
 std::vector<Change> platform_changes(const Platform& accepted, const Platform& now);
 
-/// Whether every operator returned what was accepted. Both folded, or neither.
+/// `blocks`, or `top`: the depth at which it was recorded, as the configuration has it.
+std::string depth_of(const Baseline& baseline);
+
+/// A fact of the configuration, as JSON; empty where the baseline does not have it.
+std::string fact_of(const Baseline& baseline, std::string_view pointer);
+
+/// Whether every operator returned what was accepted, and every block and parameter. Both folded
+/// alike, see folded_like().
 bool same_results(const Baseline& accepted, const Baseline& now);
 
 /// Which of the model's parameters and buffers hold something else: `parameter fc.weight`.
@@ -182,8 +202,7 @@ std::string scalars_of(const core::OpRecord& record);
 /// there are: fold() makes the file. Only digests are read, no contents. Lane after lane, since
 /// which of them was first is a matter of luck, as all order in a pool is.
 /// @param platform  the recording's, see platform_of()
-/// @throws core::Error{kDumpDamaged}; {kNotComparable} for a recording of blocks, of which a line
-///         an operator would hold nothing
+/// @throws core::Error{kDumpDamaged}
 Baseline summarise(const core::DumpSource& dump,
                    const Platform& platform,
                    const std::string& gate,
@@ -200,12 +219,17 @@ std::vector<std::uint32_t> ranks_in(const Baseline& baseline);
 /// @param baseline  not folded
 Baseline of_rank(Baseline baseline, std::uint32_t rank);
 
-/// Puts a line a module in place of a line an operator, where there are more than kMostLines; the
-/// same of the tensors of a kind.
+/// Puts a line a module in place of a line an operator, where there are more than kMostLines; of a
+/// recording of blocks a line a step in place of all others; the same of the tensors of a kind.
 Baseline fold(Baseline baseline);
 
-/// The same of the operators alone, however few there are: to compare with what has been folded.
-Baseline fold_operators(Baseline baseline);
+/// Whether there is no line for each operator, or call of a block.
+bool is_folded(const Baseline& baseline);
+
+/// Folds all but tensors as another one is, however few there are: to compare with it.
+/// @param baseline  not folded
+/// @param other     of a recording of the same depth
+Baseline folded_like(Baseline baseline, const Baseline& other);
 
 /// Calls of operators, as a person counts them: what the model returned is none.
 std::uint64_t operator_calls(const Baseline& baseline);

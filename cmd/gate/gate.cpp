@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <functional>
 #include <iterator>
+#include <set>
 #include <system_error>
 #include <utility>
 
@@ -19,6 +20,7 @@
 #include "cmd/terminal/output.h"
 #include "cmd/words/causes.h"
 #include "comparators/runs/second_pair.h"
+#include "configs/parser/config_parser.h"
 #include "core/digest/digest.h"
 #include "core/error.h"
 #include "core/text/text.h"
@@ -149,17 +151,21 @@ Found find_baselines(const GateCase& gate, const core::Digest& key) {
   return found;
 }
 
-/// The seed that a baseline was accepted under, as JSON; empty for none, and where the file does
-/// not say it: then it is told so when the results are compared.
-std::optional<std::string> accepted_seed(const std::filesystem::path& file) {
-  try {
-    const Baseline baseline = baselines::baseline_from_text(read_text_file(file), file.string());
-    const auto fact = std::ranges::find(baseline.facts, "/seed", &baselines::Fact::name);
-    if (fact != baseline.facts.end() && fact->value != "null") return fact->value;
-  } catch (const core::Error& error) {
-    if (core::exit_code_for(error.kind()) != core::ExitCode::kDumpUnusable) throw;
+/// The baselines of a gate, of whatever platform. None where one of them cannot be read: that is
+/// told when the results are compared.
+std::vector<Candidate> accepted_before(const GateCase& gate) {
+  std::vector<Candidate> accepted;
+  for (const auto& file : baseline_files(gate.spec.baselines.directory)) {
+    if (!is_named(file, gate.spec.baselines.name)) continue;
+    try {
+      accepted.push_back(
+          {from_here(file), baselines::baseline_from_text(read_text_file(file), file.string())});
+    } catch (const core::Error& error) {
+      if (core::exit_code_for(error.kind()) != core::ExitCode::kDumpUnusable) throw;
+      return {};
+    }
   }
-  return std::nullopt;
+  return accepted;
 }
 
 void say_missing(const GateCase& gate,
@@ -204,38 +210,78 @@ Report compare_lines(const GateCase& gate,
   return report;
 }
 
-/// Where only modules are told apart: which ones.
-Report compare_modules(const GateCase& gate,
-                       const Candidate& accepted,
-                       const Baseline& folded,
-                       bool has_same_weights,
-                       Report report) {
-  const auto same = [&](const baselines::AcceptedModule& module) {
-    return std::ranges::find(accepted.baseline.modules, module) != accepted.baseline.modules.end();
+/// What does not agree with a folded baseline, as far as its lines tell, of operators or records,
+/// calls of blocks, and parameters.
+struct Apart {
+  std::uint64_t operators = 0;
+  std::uint64_t calls = 0;
+  std::uint64_t parameters = 0;
+};
+
+Apart modules_apart(const Baseline& accepted, const Baseline& folded) {
+  Apart apart;
+  for (const baselines::AcceptedModule& module : folded.modules) {
+    const bool is_same = std::ranges::find(accepted.modules, module) != accepted.modules.end();
+    if (!is_same && module.path != core::kReturnedOperator) apart.operators += module.operators;
+  }
+  return apart;
+}
+
+/// @param now  the same as `folded`, with a line each
+Apart steps_apart(const Baseline& accepted, const Baseline& folded, const Baseline& now) {
+  const auto& known = accepted.blocks->folded;
+  std::set<std::pair<std::uint32_t, std::uint32_t>> same;
+  for (const baselines::AcceptedSteps& steps : folded.blocks->folded) {
+    if (std::ranges::find(known, steps) != known.end())
+      same.insert({steps.rank, steps.first / steps.width});
+  }
+  const auto is_apart = [&, width = known.front().width](std::uint32_t rank, std::uint32_t step) {
+    return !same.contains({rank, step / width});
   };
+  const auto in_apart = [&](const auto& item) { return is_apart(item.rank, item.row.step); };
+  const auto is_record_apart = [&](const std::string& line) {
+    const core::OpRecord record = baselines::op_of(line).record;
+    return !core::is_returned(record) && is_apart(record.rank, record.step);
+  };
+  const auto count = [](const auto& items, const auto& is_one) {
+    return static_cast<std::uint64_t>(std::ranges::count_if(items, is_one));
+  };
+  return {count(now.ops, is_record_apart),
+          count(now.blocks->calls, in_apart),
+          count(now.blocks->parameters, in_apart)};
+}
+
+/// Where only modules, or steps, are told apart: which ones.
+Report compare_folded(const GateCase& gate,
+                      const Candidate& accepted,
+                      const Results& results,
+                      bool has_same_weights,
+                      Report report) {
+  const bool is_of_blocks = accepted.baseline.blocks.has_value();
+  const Baseline folded = baselines::folded_like(results.now, accepted.baseline);
+  const std::string changes = baselines::describe_changes(accepted.baseline, folded);
   // A digest of a module says that some bit of it is another one, and not whether that matters.
   if (!gate.options.spec.rules.empty() || gate.options.spec.numbers ||
       !comparators::can_start_with_digests(gate.options.spec)) {
-    set_status(Status::kNotComparable,
-               Phrase("only-digests-of-modules",
-                      {{"changes", baselines::describe_changes(accepted.baseline, folded)}}),
-               report);
+    const char* key = is_of_blocks ? "only-digests-of-steps" : "only-digests-of-modules";
+    set_status(Status::kNotComparable, Phrase(key, {{"changes", changes}}), report);
     return report;
   }
-  std::uint64_t differing = 0;
-  for (const baselines::AcceptedModule& module : folded.modules) {
-    const bool is_operators = module.path != core::kReturnedOperator;
-    if (is_operators && !same(module)) differing += module.operators;
-  }
+  const Apart apart = is_of_blocks ? steps_apart(accepted.baseline, folded, results.now)
+                                   : modules_apart(accepted.baseline, folded);
   report.status = Status::kDiverged;
   report.kind = has_same_weights ? DivergenceKind::kOrigin : DivergenceKind::kWeights;
-  report.reasons = {Phrase("modules-differ-from-baseline",
-                           {{"changes", baselines::describe_changes(accepted.baseline, folded)}})};
+  report.reasons = {
+      Phrase(is_of_blocks ? "steps-differ-from-baseline" : "modules-differ-from-baseline",
+             {{"changes", changes}})};
   comparators::Coverage& coverage = report.coverage;
-  const std::uint64_t moved = std::min(differing, coverage.equal);
+  const std::uint64_t moved = std::min(apart.operators, coverage.equal);
   coverage.equal -= moved;
   coverage.compared -= moved;
   coverage.not_judged += moved;
+  if (!report.blocks) return report;
+  report.blocks->compared -= std::min(apart.calls, report.blocks->compared);
+  report.blocks->parameters -= std::min(apart.parameters, report.blocks->parameters);
   return report;
 }
 
@@ -269,7 +315,7 @@ std::optional<std::filesystem::path> stored_dump(const GateCase& gate,
 /// The first rank that gave something else than was accepted of it: the one that leads where that
 /// is not known.
 std::size_t place_of_difference(const Candidate& accepted, const Results& results) {
-  if (!accepted.baseline.modules.empty()) return 0;
+  if (baselines::is_folded(accepted.baseline)) return 0;
   for (std::size_t i = 0; i < results.ranks.size(); ++i) {
     const std::uint32_t number = i == 0 ? 0 : results.ranks[i].rank;
     const Baseline was = baselines::of_rank(accepted.baseline, number);
@@ -306,11 +352,10 @@ Report find_difference(const GateCase& gate,
   if (stored) {
     report = judge(
         *stored, store::leading_dump(gate.dumps.front()), gate.options, {false, gate.references});
-  } else if (accepted.baseline.modules.empty()) {
+  } else if (!baselines::is_folded(accepted.baseline)) {
     report = compare_rank(gate, accepted, results, place);
   } else {
-    report = compare_modules(
-        gate, accepted, baselines::fold_operators(results.now), has_same_weights, on_runs);
+    report = compare_folded(gate, accepted, results, has_same_weights, on_runs);
   }
   if (!accepted.baseline.folded.empty() && !has_same_weights) {
     outcome.notes.emplace_back(
@@ -318,7 +363,30 @@ Report find_difference(const GateCase& gate,
         "them");
   }
   report.from_accepted = true;
+  // The accepted side is not there to be recorded again.
+  const Phrase in_both("do-record-operators");
+  if (report.first_divergence && report.first_divergence->cause.advice == in_both) {
+    report.first_divergence->cause.advice = Phrase("do-record-both-revisions");
+  }
   return report;
+}
+
+void say_other_depth(const GateCase& gate,
+                     const Baseline& accepted,
+                     const Baseline& now,
+                     Report& report,
+                     GateOutcome& outcome) {
+  const std::string was = baselines::depth_of(accepted);
+  const std::string is = baselines::depth_of(now);
+  outcome.baseline = BaselineState::kStale;
+  outcome.summary = fmt::format("accepted at depth {}, recorded at depth {}", was, is);
+  set_status(Status::kNotComparable,
+             Phrase("accepted-at-other-depth",
+                    {{"file", outcome.file},
+                     {"accepted", was},
+                     {"now", is},
+                     {"command", accept_command(gate)}}),
+             report);
 }
 
 /// @return whether the results are what was accepted
@@ -327,7 +395,12 @@ bool compare_with(const GateCase& gate,
                   const Results& results,
                   Report& report,
                   GateOutcome& outcome) {
-  const bool is_folded = !accepted.baseline.modules.empty();
+  outcome.file = accepted.file.string();
+  outcome.changes = baselines::stale_reasons(accepted.baseline, results.folded);
+  if (accepted.baseline.blocks.has_value() != results.now.blocks.has_value()) {
+    say_other_depth(gate, accepted.baseline, results.now, report, outcome);
+    return false;
+  }
   Baseline shown = results.now;
   if (!baselines::holds_returned(accepted.baseline) && baselines::holds_returned(shown)) {
     shown = baselines::without_returned(std::move(shown));
@@ -341,9 +414,7 @@ bool compare_with(const GateCase& gate,
         fmt::format("the baseline has only rank {}: accept again to include all ranks",
                     results.ranks.front().rank));
   }
-  if (is_folded) shown = baselines::fold_operators(std::move(shown));
-  outcome.file = accepted.file.string();
-  outcome.changes = baselines::stale_reasons(accepted.baseline, results.folded);
+  shown = baselines::folded_like(std::move(shown), accepted.baseline);
   if (baselines::same_results(accepted.baseline, shown)) {
     // No reason to doubt the results, and to be told all the same.
     std::ranges::move(baselines::weight_changes(accepted.baseline, results.folded),
@@ -450,6 +521,11 @@ void judge_whole(const GateCase& gate, std::vector<Report>& reports, GateOutcome
   const auto platform = baselines::platform_of(dump->manifest());
   if (platform) outcome.key = core::to_hex(platform->key());
   const auto today = std::chrono::floor<std::chrono::days>(std::chrono::system_clock::now());
+  if (!gate.spec.expected.empty() && dump->manifest().is_of_blocks()) {
+    throw core::usage_error("/expected: it names operators, and the runs recorded blocks",
+                            "record operators with \"depth\": \"top\" in \"dump\", and accept "
+                            "them; or leave \"expected\" out");
+  }
   comparators::Expectations expectations(gate.spec.expected, outcome.key, today);
   if (!expectations.empty()) expectations.require_matches(*dump);
   for (Report& report : reports) expectations.excuse(report);
@@ -521,7 +597,11 @@ void check(const GatePlace& place, const std::filesystem::path& file, const Pend
         fmt::format("it is of gate {}, not {}", core::printable(pending.baseline.gate), place.name),
         "give the configuration of its gate with -c");
   }
-  if (pending.baseline.operators == 0) throw refused(file, "it holds no operator", again);
+  const baselines::AcceptedBlocks blocks =
+      pending.baseline.blocks.value_or(baselines::AcceptedBlocks{});
+  if (pending.baseline.operators + blocks.call_count + blocks.parameter_count == 0) {
+    throw refused(file, "it holds no operator", again);
+  }
   const std::string changed = changed_files(place, pending);
   if (!changed.empty()) throw refused(file, changed + " since the runs were recorded", again);
 }
@@ -529,13 +609,21 @@ void check(const GatePlace& place, const std::filesystem::path& file, const Pend
 /// Of what `accept` tells of one file.
 constexpr std::size_t kMostChanges = 8;
 
+std::string size_text(const Baseline& baseline) {
+  if (!baseline.blocks) return format_count(baselines::operator_calls(baseline), "operator");
+  return fmt::format("{} of {} and {}",
+                     format_count(baseline.blocks->call_count, "call"),
+                     format_count(baseline.blocks->blocks, "block"),
+                     format_count(baseline.blocks->parameter_count, "parameter"));
+}
+
 std::string summary_line(const std::filesystem::path& target, const Baseline& now) {
   const std::string name = core::printable(from_here(target).string());
   std::error_code ignored;
   if (!std::filesystem::exists(target, ignored)) {
     return fmt::format("{}: new, {} on {}\n",
                        name,
-                       format_count(baselines::operator_calls(now), "operator"),
+                       size_text(now),
                        core::printable(baselines::describe(now.platform)));
   }
   try {
@@ -568,22 +656,37 @@ std::string age_text(const std::filesystem::path& file) {
 void require_accepted_seed(const GateCase& gate, const configs::Config& config) {
   const configs::RunSpec& first = config.runs.front();
   if (!first.program || first.seed || config.names_seed) return;
-  std::string seeded;
-  std::string seed;
-  for (const auto& file : baseline_files(gate.spec.baselines.directory)) {
-    if (!is_named(file, gate.spec.baselines.name)) continue;
-    const auto accepted = accepted_seed(file);
-    if (!accepted) return;
-    seeded = from_here(file).string();
-    seed = *accepted;
-  }
-  if (seeded.empty()) return;
+  const auto seed_of = [](const Candidate& accepted) {
+    return baselines::fact_of(accepted.baseline, "/seed");
+  };
+  const auto has_none = [](const std::string& seed) { return seed.empty() || seed == "null"; };
+  const std::vector<Candidate> accepted = accepted_before(gate);
+  if (accepted.empty() || std::ranges::any_of(accepted, has_none, seed_of)) return;
+  const std::string seed = seed_of(accepted.back());
   throw core::not_comparable(
       fmt::format("{} was accepted under seed {}, and no seed is configured",
-                  core::printable(seeded),
+                  core::printable(accepted.back().file.string()),
                   core::printable(seed)),
       fmt::format("set \"seed\": {} in the configuration; or set \"seed\": null and accept again",
                   core::printable(seed)));
+}
+
+void follow_accepted_depth(const GateCase& gate, configs::Config& config) {
+  if (config.recording.names_depth) return;
+  std::set<std::string> depths;
+  for (const Candidate& accepted : accepted_before(gate)) {
+    depths.insert(baselines::depth_of(accepted.baseline));
+  }
+  // Which of several is this platform's is known when it has recorded.
+  if (depths.size() != 1) return;
+  const auto depth = core::parse_name<core::DumpDepth>(*depths.begin());
+  if (!depth) return;
+  const bool is_refused =
+      *depth == core::DumpDepth::kBlocks && std::ranges::any_of(config.runs, [](const auto& run) {
+        return configs::needs_operators(run);
+      });
+  if (is_refused) return;
+  for (configs::RunSpec& run : config.runs) run.dump.depth = *depth;
 }
 
 GateResult judge_gate(GateCase gate) {
@@ -661,7 +764,7 @@ std::string baseline_status(const GatePlace& place) {
       const Baseline baseline = baselines::baseline_from_text(read_text_file(file), file.string());
       text += fmt::format("{}: {} on {}, policy {}, {}\n",
                           name,
-                          format_count(baselines::operator_calls(baseline), "operator"),
+                          size_text(baseline),
                           core::printable(baselines::describe(baseline.platform)),
                           core::printable(baseline.policy),
                           age_text(file));

@@ -38,6 +38,9 @@ struct GateResult {
 ///         configuration names none
 void require_accepted_seed(const GateCase& gate, const configs::Config& config);
 
+/// A gate that is not told a depth records at that of its baselines, where they are of one depth.
+void follow_accepted_depth(const GateCase& gate, configs::Config& config);
+
 /// Asks whether the runs agree with each other, and if they do, whether they agree with what was
 /// accepted. Leaves a pending baseline in the output directory, unless a run failed or a file is
 /// damaged.

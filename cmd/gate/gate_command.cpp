@@ -110,6 +110,7 @@ class GateCommand final : public Command {
     if (!against_) outputs.emplace(output_directories(*config));
     std::vector<RunLog> logs;
     GateCase gate = gate_case(config ? &*config : nullptr);
+    if (!against_) follow_accepted_depth(gate, *config);
     {
       Progress progress(globals);
       if (against_) {

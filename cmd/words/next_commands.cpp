@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <string_view>
 
 #include "cmd/render/render.h"
@@ -90,7 +91,13 @@ std::vector<std::string> record_operators(const Report& report) {
   for (const RunSummary& run : report.runs) {
     const std::vector<std::string> words = core::command_in(run.manifest.configuration);
     if (words.empty() || run.location.empty()) return {};
-    const std::string place = path_word(fmt::format("{}-step-{}", run.location, steps.last));
+    // A baseline is a file, and kept under version control.
+    const bool is_baseline = report.from_accepted && &run == &report.runs.front();
+    const std::string beside = is_baseline ? std::filesystem::path(report.runs.back().location)
+                                                 .replace_filename("accepted")
+                                                 .string()
+                                           : run.location;
+    const std::string place = path_word(fmt::format("{}-step-{}", beside, steps.last));
     const auto seed = core::given_seed(run.manifest);
     std::string command = fmt::format("repro-check exec --depth top --steps {}:{}{} -o {} --",
                                       steps.first,
@@ -276,7 +283,10 @@ std::vector<std::string> next_commands(const Report& report, const RenderOptions
     return record.op && (record.op->name == core::kLossRecord || core::is_of_ranks(*record.op));
   };
   if (is_judged && report.blocks && first && asks_for_operators(shown_record(*first))) {
-    return record_operators(report);
+    std::vector<std::string> commands = record_operators(report);
+    commands.push_back(accept_results(options));
+    std::erase(commands, "");
+    return commands;
   }
   std::vector<std::string> commands{
       is_judged ? diff_operators(report) : "",

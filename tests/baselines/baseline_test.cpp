@@ -17,6 +17,7 @@ namespace {
 
 using test_support::digest;
 using test_support::sample_baseline;
+using test_support::sample_of_blocks;
 
 core::Error error_of(const std::function<void()>& act) {
   try {
@@ -46,10 +47,86 @@ std::string replaced(std::string text, const std::string& what, const std::strin
 }
 
 TEST_CASE("a baseline is read as it was written") {
-  const Baseline sample = sample_baseline();
-  const std::string text = to_text(sample);
-  CHECK(baseline_from_text(text, "b.repro") == sample);
-  for (const char byte : text) CHECK((byte == '\n' || (byte >= ' ' && byte < 0x7f)));
+  for (const Baseline& sample : {sample_baseline(), sample_of_blocks()}) {
+    const std::string text = to_text(sample);
+    CHECK(baseline_from_text(text, "b.repro") == sample);
+    for (const char byte : text) CHECK((byte == '\n' || (byte >= ' ' && byte < 0x7f)));
+  }
+}
+
+TEST_CASE("a recording of blocks has a line a call, and one a parameter") {
+  const std::string text = to_text(sample_of_blocks());
+  CHECK(text.starts_with("repro-baseline 2\n"));
+  CHECK(text.find(" ops 1 blocks 3 calls 3 parameters 2\n") != std::string::npos);
+  const std::string lines = "\nk f encoder\\x200 3 0 " + core::to_hex(digest(20)) + " " +
+                            core::to_hex(digest(21)) + "\nk e \\x2d 3 2 - " +
+                            core::to_hex(digest(22)) + "\nk f head 4/1 0 " +
+                            core::to_hex(digest(23)) + " -\nu head.weight 3 " +
+                            core::to_hex(digest(24)) + "\nu head.weight 4/1 -\n";
+  CHECK(text.find(lines) != std::string::npos);
+  for (const auto& [what, by] : {std::pair{"repro-baseline 2", "repro-baseline 1"},
+                                 std::pair{" blocks 3 calls 3 ", " blocks 3 calls 4 "},
+                                 std::pair{" 4/1 0 ", " 4/0 0 "},
+                                 std::pair{" parameters 2", ""}}) {
+    CAPTURE(by);
+    CHECK(refusal(resealed(replaced(text, what, by))).kind() == core::ErrorKind::kDumpDamaged);
+  }
+}
+
+TEST_CASE("many calls of blocks fold into a line a step, whatever went into them") {
+  Baseline sample = sample_of_blocks();
+  CHECK(fold(sample) == sample);
+  const AcceptedCall one = sample.blocks->calls.front();
+  sample.blocks->parameters.resize(1);
+  sample.blocks->calls.assign(kMostLines + 1, one);
+  for (std::uint32_t i = 0; i <= kMostLines; ++i) sample.blocks->calls[i].row.step = i / 10;
+  count_anew(*sample.blocks);
+  const Baseline folded = fold(sample);
+  REQUIRE(is_folded(folded));
+  CHECK(folded.ops.empty());
+  CHECK(folded.blocks->calls.empty());
+  CHECK(folded.blocks->call_count == kMostLines + 1);
+  REQUIRE(folded.blocks->folded.size() == kMostLines / 10 + 1);
+  CHECK(folded.blocks->folded[0].lines == 11);  // with the record
+  CHECK(folded.blocks->folded[3].lines == 11);  // with a parameter
+  CHECK(folded.blocks->folded[5].lines == 10);
+  CHECK(baseline_from_text(to_text(folded), "b.repro") == folded);
+
+  Baseline other = sample;
+  other.blocks->calls[57].row.in = digest(98);
+  CHECK(same_results(folded, folded_like(other, folded)));
+  other.blocks->calls[57].row.out = digest(99);
+  CHECK_FALSE(same_results(folded, folded_like(other, folded)));
+  CHECK(describe_changes(folded, folded_like(other, folded)) ==
+        "1 of 501 steps change, first step 5");
+}
+
+TEST_CASE("the ranks of steps that are folded are told apart") {
+  Baseline sample = sample_of_blocks();
+  sample.blocks->calls.insert(
+      sample.blocks->calls.begin(), kMostLines, sample.blocks->calls.front());
+  count_anew(*sample.blocks);
+  const Baseline folded = fold(sample);
+  CHECK(ranks_in(folded) == std::vector<std::uint32_t>{0, 1});
+  CHECK(to_text(folded).find("\nt 4/1 1 2 xxh3:") != std::string::npos);
+  CHECK(baseline_from_text(to_text(folded), "b.repro") == folded);
+  sample.blocks->parameters.back().row.digest = digest(99);
+  CHECK(describe_changes(folded, folded_like(sample, folded)) ==
+        "1 of 3 steps change, first step 4 of rank 1");
+}
+
+TEST_CASE("more steps than there may be lines share them") {
+  Baseline sample = sample_of_blocks();
+  sample.blocks->parameters.clear();
+  sample.blocks->calls.assign(kMostLines + 1, sample.blocks->calls.front());
+  for (std::uint32_t i = 0; i <= kMostLines; ++i) sample.blocks->calls[i].row.step = i;
+  count_anew(*sample.blocks);
+  const Baseline folded = fold(sample);
+  CHECK(folded.blocks->folded.size() == kMostLines / 2 + 1);
+  CHECK(folded.blocks->folded[1].width == 2);
+  sample.blocks->calls[7].row.out = digest(99);
+  CHECK(describe_changes(folded, folded_like(sample, folded)) ==
+        "1 of 2501 groups of steps change, first steps 6 to 7");
 }
 
 core::OpRecord record(core::Phase phase, const char* name, const char* module) {
@@ -134,7 +211,7 @@ TEST_CASE("what a hand or a merge changed is damaged, not another baseline") {
 
 TEST_CASE("a newer version is refused as that") {
   const std::string text =
-      replaced(to_text(sample_baseline()), "repro-baseline 1", "repro-baseline 2");
+      replaced(to_text(sample_baseline()), "repro-baseline 1", "repro-baseline 3");
   CHECK(refusal(text).kind() == core::ErrorKind::kDumpUnknown);
 }
 
@@ -191,7 +268,7 @@ TEST_CASE("few operators fold to the same lines, to be compared with many") {
   const Baseline many = fold(sample);
   sample.ops.erase(sample.ops.begin(), sample.ops.begin() + 2);
   CHECK(fold(sample).modules.empty());
-  const Baseline few = fold_operators(sample);
+  const Baseline few = folded_like(sample, many);
   REQUIRE(few.modules.size() == 2);
   CHECK(few.ops.empty());
   CHECK(few.modules[0].operators == kMostLines - 2);

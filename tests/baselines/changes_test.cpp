@@ -18,6 +18,7 @@ namespace {
 
 using test_support::digest;
 using test_support::sample_baseline;
+using test_support::sample_of_blocks;
 
 constexpr const char* kDump = R"({
   "run": "baseline",
@@ -107,12 +108,64 @@ TEST_CASE("what a call returned counts as no operator") {
   before.ops.push_back("f repro_check::returned - 0 out=float32[1]:" + core::to_hex(digest(8)));
   before.operators = before.ops.size();
   CHECK(operator_calls(before) == 3);
-  CHECK(operator_calls(fold_operators(before)) == 3);
+  Baseline by_module;
+  by_module.modules.emplace_back();
+  CHECK(operator_calls(folded_like(before, by_module)) == 3);
   Baseline after = before;
   after.ops[3] = "f repro_check::returned - 0 out=float32[1]:" + core::to_hex(digest(9));
   CHECK(describe_changes(before, after) == "no operator changes, but what the model returns does");
   after.ops[0].back() = after.ops[0].back() == '0' ? '1' : '0';
   CHECK(describe_changes(before, after) == "1 of 3 operators change, first aten::add.Tensor");
+}
+
+TEST_CASE("calls of blocks and parameters that change are named with their step") {
+  const Baseline before = sample_of_blocks();
+  Baseline after = before;
+  CHECK(describe_changes(before, after) == "no border changes");
+  after.blocks->calls[0].row.in = digest(90);
+  CHECK(describe_changes(before, after) == "no border changes");
+  after.blocks->calls[1].row.out = digest(91);
+  after.blocks->parameters.pop_back();
+  CHECK(describe_changes(before, after) ==
+        "1 of 3 calls of blocks change, first - (step 3, eval); 1 of 2 parameters behind steps "
+        "change, first head.weight (step 4, optimizer)");
+  after = before;
+  after.ops[0].back() = after.ops[0].back() == '0' ? '1' : '0';
+  CHECK(describe_changes(before, after) == "no border changes, but batches, losses or steps do");
+}
+
+TEST_CASE("the ranks of a recording of blocks are told apart") {
+  const Baseline both = sample_of_blocks();
+  CHECK(ranks_in(both) == std::vector<std::uint32_t>{0, 1});
+  Baseline lead = of_rank(both, 0);
+  CHECK(lead.blocks->call_count == 2);
+  CHECK(lead.blocks->blocks == 2);
+  const Baseline other = of_rank(both, 1);
+  CHECK(other.blocks->calls.at(0).rank == 0);
+  CHECK(other.blocks->parameter_count == 1);
+  CHECK(with_rank(lead, other, 1).blocks == both.blocks);
+}
+
+TEST_CASE("a recording of blocks is accepted with its borders, threads in no order") {
+  const auto source = [](const char* calls) {
+    return test_support::source_from_json(
+        std::string(R"({"run": "baseline", "tensors": {}, "ops": [],
+          "manifest": {"level": "digest", "depth": "blocks", "environment": {}}, "blocks": [)") +
+        calls + R"(], "parameters": [{"step": 0, "name": "w", "value": "1"}]})");
+  };
+  const auto one = source(R"({"path": "b@1", "out": "x"}, {"path": "a@1", "out": "y"},
+                             {"path": "late", "out": "z"}, {"path": "early", "out": "z"})");
+  const auto other = source(R"({"path": "late", "out": "z"}, {"path": "a@1", "out": "y"},
+                               {"path": "early", "out": "z"}, {"path": "b@1", "out": "x"})");
+  const Baseline accepted = summarise(*one, Platform{}, "g", "bitwise");
+  CHECK(same_results(accepted, summarise(*other, Platform{}, "g", "bitwise")));
+  CHECK(depth_of(accepted) == "blocks");
+  const AcceptedSource again(accepted, "g.repro", *other);
+  REQUIRE(again.block_count() == 4);
+  CHECK(again.block(0).path == "late");
+  CHECK(again.block(3).path == "b@1");
+  CHECK(again.parameter_count() == 1);
+  CHECK(again.manifest().trace.blocks->rows == 4);
 }
 
 TEST_CASE("a baseline stands in for the dump that it was made from") {

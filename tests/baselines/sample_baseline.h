@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "baselines/baseline.h"
@@ -28,6 +29,23 @@ inline baselines::Baseline sample_baseline() {
                       " 1.values=unknown[]:undefined",
                   "o aten::item \\x2d 0 =nan\\x20\"two\\x20words\""};
   baseline.operators = baseline.ops.size();
+  return baseline;
+}
+
+/// The same of a recording of blocks.
+inline baselines::Baseline sample_of_blocks() {
+  using core::Phase;
+  baselines::Baseline baseline = sample_baseline();
+  baseline.ops.resize(1);
+  baseline.operators = 1;
+  baselines::AcceptedBlocks& blocks = baseline.blocks.emplace();
+  blocks.calls = {
+      {0, {3, "encoder 0", 0, Phase::kForward, false, digest(20), digest(21), 0}},
+      {0, {3, "-", 2, Phase::kEval, false, std::nullopt, digest(22), 0}},
+      {1, {4, "head", 0, Phase::kForward, false, digest(23), std::nullopt, 0}},
+  };
+  blocks.parameters = {{0, {3, "head.weight", digest(24)}}, {1, {4, "head.weight", std::nullopt}}};
+  baselines::count_anew(blocks);
   return baseline;
 }
 

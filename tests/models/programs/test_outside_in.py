@@ -4,10 +4,14 @@ import json
 import sys
 import textwrap
 import unittest
+from pathlib import Path
 
 from harness import ToolTest, need
 
-need("torch")
+need("torch", "h5py", "xxhash")
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "python"))
+
+import repro_check  # noqa: E402
 
 # A weight moves by one ULP at the marked line, where it is asked for: a difference that the next steps may swallow.
 TRAIN = """
@@ -71,6 +75,12 @@ class OutsideIn(ToolTest):
         recorded = operators["coverage"]["baseline_ops"]
         self.assertLess(recorded, 60 * 30 / 2)  # not all steps
         self.assertTrue((self.folder / "repro-check-out" / "baseline.digest").is_dir())
+        with repro_check.open(self.folder / "repro-check-out" / "baseline") as dump:
+            steps = [op for op in dump if op.name == "repro_check::optimizer_step"]
+            kept = [op.step for op in steps if any(tensor.stored for tensor in op.tensors)]
+        self.assertEqual(len(steps), 60)
+        self.assertEqual(kept, list(range(kept[0], kept[-1] + 1)))  # those of which operators are recorded
+        self.assertLess(len(kept), 20)
 
     def test_memory_that_a_draw_fills_is_found_at_the_start(self):
         text = TRAIN.format(steps=6, moved=9).replace("torch.manual_seed(0)", "pass")
@@ -78,6 +88,26 @@ class OutsideIn(ToolTest):
         first = report["first_divergence"]
         self.assertEqual(first["source"]["line"], self.line_of("Sequential"), report["verdict"]["headline"])
         self.assertIn("not seeded", report["verdict"]["headline"])
+
+    def test_a_gate_records_at_the_depth_of_its_baseline(self):
+        text = TRAIN.format(steps=4, moved=9)
+        self.config(text, dump={"depth": "blocks"})
+        self.assertEqual(self.tool("gate", "-c", "config.json").code, 4)  # no baseline yet
+        accepted = self.tool("gate", "accept", "-c", "config.json")
+        self.assertIn("12 calls of 3 blocks", accepted.stdout, accepted.stderr)
+        self.config(text)
+        shown = self.tool("gate", "-c", "config.json")
+        self.assertEqual(shown.code, 0, shown.stdout + shown.stderr)
+        self.assertTrue(shown.stdout.startswith("REPRODUCIBLE at the borders of 3 blocks, 4 steps: "), shown.stdout)
+        self.config(text.replace("torch.randn(4, 8)", "torch.randn(4, 8) * 2"))
+        shown = self.tool("gate", "-c", "config.json")
+        self.assertEqual(shown.code, 1, shown.stdout + shown.stderr)
+        self.assertTrue(shown.stdout.startswith("DIVERGED from the baseline at step 0, forward, block 0: "), shown.stdout)
+        self.assertIn("next: repro-check exec --depth top --steps 0:1 -o repro-check-out/accepted-step-0 -- ", shown.stdout)
+        self.config(text, dump={"depth": "top"})
+        shown = self.tool("gate", "-c", "config.json")
+        self.assertEqual(shown.code, 4, shown.stdout + shown.stderr)
+        self.assertIn('was accepted at depth "blocks", and the runs were recorded at depth "top"', shown.stdout)
 
     def test_what_no_module_computes_is_recorded_by_operators(self):
         report = self.report(0, "--", *self.write("import torch\nprint((torch.ones(4, 4) @ torch.ones(4, 4)).sum())"))
