@@ -8,24 +8,18 @@
 #include <ATen/core/DistributionsHelper.h>
 #include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
-#include <ATen/core/class_type.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
-#include <ATen/core/jit_type.h>
 #include <ATen/core/stack.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
-#include <complex>
 #include <cstddef>
-#include <cstring>
 #include <functional>
 #include <map>
 #include <mutex>
-#include <span>
 #include <string_view>
-#include <type_traits>
 #include <unordered_map>
 #include <utility>
 
@@ -34,24 +28,15 @@
 #include "core/tensor/element_number.h"
 #include "core/tensor/tensor_record.h"
 #include "core/text/text.h"
-#include "core/trace/program_records.h"
 #include "core/trace/replay_inputs.h"
 #include "dumpers/capture/engine/capture.h"
-#include "dumpers/capture/engine/operator_plan.h"
-#include "dumpers/capture/engine/values.h"
 #include "dumpers/capture/generators/generator_watch.h"
 #include "dumpers/capture/torch/call_modes.h"
 #include "dumpers/capture/torch/torch_compat.h"
+#include "dumpers/replay/recorded_call.h"
 
 namespace repro_check::replay {
 namespace {
-
-constexpr const char* kOwnRecorder = "use the recorder that made the dump: --recorder";
-
-/// @throws core::Error{kNotComparable}, always
-[[noreturn]] void cannot(const std::string& what, const std::string& hint) {
-  throw core::not_comparable(what, hint);
-}
 
 /// Single steps before giving up: each hashes the whole state, 2.5 KB.
 constexpr int kMaxSteps = 1 << 20;
@@ -182,40 +167,6 @@ at::Generator restore_generator(const core::DumpSource& dump, const core::OpReco
   return generator;
 }
 
-c10::ScalarType wider(c10::ScalarType type) {
-  if (c10::isComplexType(type)) return at::kComplexDouble;
-  return c10::isFloatingType(type) ? at::kDouble : type;
-}
-
-at::Tensor from_bytes(std::span<const std::byte> bytes, c10::ScalarType type, std::int64_t count) {
-  at::Tensor tensor = at::empty({count}, at::TensorOptions().dtype(type));
-  if (!bytes.empty()) std::memcpy(tensor.data_ptr(), bytes.data(), bytes.size());
-  return tensor;
-}
-
-/// Of its elements in memory.
-c10::ScalarType type_of(const core::TensorRecord& tensor) {
-  if (tensor.dtype == core::Dtype::kQInt8) return at::kChar;
-  if (tensor.dtype == core::Dtype::kQUInt8) return at::kByte;
-  if (tensor.dtype == core::Dtype::kQInt32) return at::kInt;
-  const auto type = capture::scalar_type_of(tensor.dtype);
-  if (!type) {
-    cannot(fmt::format(
-               "argument {}: this LibTorch has no {}", tensor.slot, core::dtype_name(tensor.dtype)),
-           kOwnRecorder);
-  }
-  return *type;
-}
-
-/// The enumerator that LibTorch's names give this name.
-template <typename Enum>
-std::optional<Enum> named(std::string (*name_of)(Enum), const std::string& name) {
-  for (int i = 0; i < static_cast<int>(Enum::NumOptions); ++i) {
-    if (name_of(static_cast<Enum>(i)) == name) return static_cast<Enum>(i);
-  }
-  return std::nullopt;
-}
-
 /// Part of a tensor by its ending: `values`, `scales`; undefined where there is none.
 using PartOf = std::function<at::Tensor(const std::string& ending)>;
 
@@ -319,12 +270,6 @@ c10::Device device_of(const core::TensorRecord& tensor) {
   return device;
 }
 
-/// How arguments differ from the recorded ones.
-struct RebuildOptions {
-  std::optional<c10::Device> device;  ///< tensors and device arguments move there
-  bool float64 = false;               ///< floating tensors and dtypes become float64, complex128
-};
-
 /// The arguments of one recorded call, made again from the stored values: tensors with the same
 /// strides, and those that shared a storage share one.
 class Arguments {
@@ -381,44 +326,13 @@ class Arguments {
     }
   }
 
-  /// What an argument that is a generator will be.
-  void draw_from(const at::Generator& generator) { generator_ = generator; }
-
-  /// One argument as the operator takes it.
-  /// @throws core::Error{kNotComparable} for what a record only knows by its type
-  [[nodiscard]] c10::IValue value(const core::Value& value,
-                                  const c10::TypePtr& type,
-                                  capture::IntegerMeaning meaning) const {
-    if (const auto optional = type->cast<c10::OptionalType>()) {
-      return this->value(value, optional->getElementType(), meaning);
-    }
-    return std::visit(
-        [&](const auto& data) -> c10::IValue {
-          using T = std::decay_t<decltype(data)>;
-          if constexpr (std::is_same_v<T, std::monostate>) {
-            return {};
-          } else if constexpr (std::is_same_v<T, std::int64_t>) {
-            if (type->kind() == c10::TypeKind::FloatType) return static_cast<double>(data);
-            return data;
-          } else if constexpr (std::is_same_v<T, std::complex<double>>) {
-            return c10::complex<double>(data.real(), data.imag());
-          } else if constexpr (std::is_same_v<T, core::Symbol>) {
-            return symbol(data, type, meaning);
-          } else if constexpr (std::is_same_v<T, core::TensorSlot>) {
-            const at::Tensor& whole = wholes_.at(data.index);
-            return whole.defined() ? whole : tensors_[data.index];
-          } else if constexpr (std::is_same_v<T, core::Opaque>) {
-            if (type->kind() == c10::TypeKind::GeneratorType && generator_.defined())
-              return generator_;
-            cannot("an argument is a " + data.type + ", of which a record only knows the type",
-                   "this cannot be replayed: choose another operator");
-          } else if constexpr (std::is_same_v<T, core::ValueList>) {
-            return list_of(data, type, meaning);
-          } else {
-            return data;
-          }
-        },
-        value.data);
+  /// @param generator  what an argument that is one will be
+  [[nodiscard]] ArgumentSource source(at::Generator generator) const {
+    const auto tensor = [this](std::uint32_t index) {
+      const at::Tensor& whole = wholes_.at(index);
+      return whole.defined() ? whole : tensors_[index];
+    };
+    return {options_, tensor, std::move(generator)};
   }
 
  private:
@@ -447,73 +361,6 @@ class Arguments {
     }
   }
 
-  [[nodiscard]] c10::IValue symbol(const core::Symbol& symbol,
-                                   const c10::TypePtr& type,
-                                   capture::IntegerMeaning meaning) const {
-    using capture::IntegerMeaning;
-    if (type->kind() == c10::TypeKind::DeviceObjType) {
-      return options_.device ? *options_.device : c10::Device(symbol.name);
-    }
-    if (meaning == IntegerMeaning::kMemoryFormat) {
-      const auto format = named(capture::memory_format_name, symbol.name);
-      if (format) return static_cast<std::int64_t>(*format);
-    } else if (meaning == IntegerMeaning::kLayout) {
-      const auto layout = named(capture::layout_name, symbol.name);
-      if (layout) return static_cast<std::int64_t>(*layout);
-    } else if (meaning == IntegerMeaning::kScalarType) {
-      const auto scalar = named(capture::scalar_type_name, symbol.name);
-      if (scalar) return static_cast<std::int64_t>(options_.float64 ? wider(*scalar) : *scalar);
-    }
-    cannot("this LibTorch does not know `" + symbol.name + "`, which an argument was",
-           kOwnRecorder);
-  }
-
-  [[nodiscard]] c10::IValue list_of(const core::ValueList& data,
-                                    const c10::TypePtr& type,
-                                    capture::IntegerMeaning meaning) const {
-    if (const auto custom = type->cast<c10::ClassType>()) {
-      return packed(data, custom, meaning);
-    }
-    const auto list = type->cast<c10::ListType>();
-    if (!list) {
-      cannot("an argument is a " + type->str() + ", which cannot be made again",
-             "this cannot be replayed: choose another operator");
-    }
-    c10::impl::GenericList items(list->getElementType());
-    for (const core::Value& item : data.items) {
-      items.push_back(value(item, list->getElementType(), meaning));
-    }
-    return items;
-  }
-
-  /// Packs the weights of a quantised layer again, from the state in the record.
-  [[nodiscard]] c10::IValue packed(const core::ValueList& data,
-                                   const c10::ClassTypePtr& type,
-                                   capture::IntegerMeaning meaning) const {
-    const auto* name =
-        data.items.empty() ? nullptr : std::get_if<core::Symbol>(&data.items.front().data);
-    const std::string known = capture::packed_class_name(*type);
-    const auto state =
-        known.empty() ? nullptr : capture::type_of_state(type)->cast<c10::TupleType>();
-    if (name == nullptr || name->name != known || !state ||
-        state->elements().size() + 1 != data.items.size()) {
-      cannot("an argument is a " + (name == nullptr ? known : name->name) +
-                 ", which this LibTorch packs from something else than the record holds",
-             kOwnRecorder);
-    }
-    std::vector<c10::IValue> items;
-    for (std::size_t i = 1; i < data.items.size(); ++i) {
-      items.push_back(value(data.items[i], state->elements()[i - 1], meaning));
-    }
-    try {
-      return capture::pack(type, c10::ivalue::Tuple::create(std::move(items)));
-    } catch (const c10::Error& error) {
-      cannot("an argument is a " + known +
-                 ", which cannot be packed again: " + capture::reason_of(error),
-             "use a recorder that has the engine it was packed for");
-    }
-  }
-
   const core::OpRecord& record_;
   RebuildOptions options_;
   std::vector<bool> written_;
@@ -521,15 +368,7 @@ class Arguments {
   bool made_ = false;                ///< whether those that nobody writes are in `tensors_`
   std::vector<at::Tensor> tensors_;  ///< by position in the record; of quantised ones the integers
   std::vector<at::Tensor> wholes_;   ///< quantised, sparse and nested ones
-  at::Generator generator_;          ///< undefined where nothing was drawn
 };
-
-void for_each_tensor(const core::Value& value, const auto& each) {
-  if (const auto* slot = std::get_if<core::TensorSlot>(&value.data)) each(slot->index);
-  if (const auto* list = std::get_if<core::ValueList>(&value.data)) {
-    for (const core::Value& item : list->items) for_each_tensor(item, each);
-  }
-}
 
 /// Moves a generator for as long as it lives.
 class MovedGenerator : core::Pinned {
@@ -595,15 +434,17 @@ class Call {
   /// @param dump  borrowed
   /// @throws core::Error as replay()
   Call(const core::DumpSource& dump, std::uint64_t op, const RebuildOptions& options)
-      : record_(core::require_replayable(dump, op)), sink_(dump), capture_({}, sink_, nullptr) {
-    find_operator();
+      : record_(core::require_replayable(dump, op)),
+        op_(plans_, record_),
+        sink_(dump),
+        capture_({}, sink_, nullptr) {
     for (const core::Substitution& change : record_.substitutions) {
       if (change.argument != "rng") continue;
       cannot(
           fmt::format("op {} was not executed: its numbers were drawn on the host (rng: host)", op),
           "record with \"rng\": \"device\" to replay it");
     }
-    arguments_.emplace(dump, record_, written_tensors(), options);
+    arguments_.emplace(dump, record_, op_.written_tensors(record_), options);
     if (!record_.generator) return;
     if (options.device && options.device->str() != c10::Device(record_.generator->device).str()) {
       cannot(fmt::format("op {} drew random numbers on {}: {} draws others",
@@ -615,7 +456,6 @@ class Call {
     const at::Generator restored = restore_generator(dump, record_);
     start_ = restored.get_state();
     generator_ = *capture::default_generator(restored.device());
-    arguments_->draw_from(generator_);
   }
 
   /// Makes it, from the same inputs and the same place of the generator each time.
@@ -623,13 +463,13 @@ class Call {
   const CallSink& run() {
     arguments_->restart();
     sink_.clear();
-    torch::jit::Stack stack = arguments();
+    torch::jit::Stack stack = op_.arguments(record_, arguments_->source(generator_));
     {
       const MovedGenerator moved(generator_, start_);
       const capture::CallModesPin modes(record_.modes);
       const capture::Capture::Scope scope(capture_);
       try {
-        op_->callBoxed(&stack);
+        op_.call(stack);
       } catch (const std::exception& error) {
         throw core::run_failed(fmt::format(
             "op {} {}: {}", record_.index, record_.op->full_name(), capture::reason_of(error)));
@@ -655,64 +495,9 @@ class Call {
   }
 
  private:
-  void find_operator() {
-    // Not std::optional in every release.
-    const auto found =
-        c10::Dispatcher::singleton().findSchema({record_.op->name, record_.op->overload});
-    if (!found.has_value()) {
-      cannot(fmt::format("this recorder has no operator {}", record_.op->full_name()),
-             kOwnRecorder);
-    }
-    op_ = *found;
-    plan_ = &plans_.find(*op_);
-    for (const core::Argument& argument : record_.arguments) {
-      if (plan_->find(argument.name) >= 0) continue;
-      cannot(
-          fmt::format(
-              "{} takes no argument `{}` in this LibTorch", record_.op->full_name(), argument.name),
-          kOwnRecorder);
-    }
-  }
-
-  [[nodiscard]] std::vector<bool> written_tensors() const {
-    std::vector<bool> written(record_.tensors.size(), false);
-    for (std::size_t i = 0; i < plan_->arguments.size(); ++i) {
-      const bool statistic =
-          std::ranges::find(plan_->running_stats, i) != plan_->running_stats.end();
-      const core::Value* value = core::find_argument(record_, plan_->arguments[i].name);
-      if (value == nullptr || !(plan_->arguments[i].written || statistic)) continue;
-      for_each_tensor(*value, [&](std::uint32_t index) {
-        const std::string part = record_.tensors.at(index).slot + '.';
-        do {
-          written[index] = true;
-        } while (++index < written.size() && record_.tensors[index].slot.starts_with(part));
-      });
-    }
-    return written;
-  }
-
-  [[nodiscard]] torch::jit::Stack arguments() const {
-    torch::jit::Stack stack;
-    const auto& schema = op_->schema().arguments();
-    for (std::size_t i = 0; i < schema.size(); ++i) {
-      if (const core::Value* value = core::find_argument(record_, schema[i].name())) {
-        stack.push_back(arguments_->value(*value, schema[i].type(), plan_->arguments[i].meaning));
-      } else if (schema[i].default_value()) {
-        stack.push_back(*schema[i].default_value());
-      } else {
-        cannot(fmt::format("{} needs an argument `{}` in this LibTorch, and the record has none",
-                           record_.op->full_name(),
-                           schema[i].name()),
-               kOwnRecorder);
-      }
-    }
-    return stack;
-  }
-
   core::OpRecord record_;
-  std::optional<c10::OperatorHandle> op_;
   capture::OperatorPlans plans_{{}, {}};
-  capture::OperatorPlan* plan_ = nullptr;
+  RecordedOperator op_;
   std::optional<Arguments> arguments_;
   at::Generator generator_;  ///< that operators draw from; undefined = nothing was drawn
   at::Tensor start_;         ///< its state before the call
