@@ -54,6 +54,8 @@ std::unique_ptr<Command> calibrate_command();
 std::unique_ptr<Command> inspect_command();
 /// Executes one recorded operator again, by itself.
 std::unique_ptr<Command> replay_command();
+/// Says where a recorded result lost its digits.
+std::unique_ptr<Command> precision_command();
 /// Makes a stand-alone program of one recorded operator.
 std::unique_ptr<Command> extract_command();
 /// Checks what dumps hold, each of them, and ends with the worst exit code.

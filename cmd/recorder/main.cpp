@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "cmd/precision/precision_message.h"
 #include "cmd/recording/recorder_messages.h"
 #include "cmd/recording/writer_options.h"
 #include "cmd/replay/replay_message.h"
@@ -28,6 +29,7 @@
 #include "core/text/text.h"
 #include "core/trace/run_manifest.h"
 #include "dumpers/capture/settings/determinism.h"
+#include "dumpers/replay/precision.h"
 #include "dumpers/replay/replay.h"
 #include "dumpers/store/dump_reader.h"
 #include "dumpers/store/dump_writer.h"
@@ -231,6 +233,16 @@ std::string replay(const std::filesystem::path& request_file) {
   return cmd::to_text(answer);
 }
 
+/// Executes what leads to a recorded tensor in float64, as the request file says; see
+/// cmd/precision/precision_message.h.
+/// @throws core::Error
+std::string precision(const std::filesystem::path& request_file) {
+  const cmd::PrecisionQuestion question = cmd::parse_precision_question(read_request(request_file));
+  const auto dump = store::open_dump(question.recorded.dump, question.recorded.references);
+  return cmd::to_text(cmd::PrecisionAnswer{fact("libtorch.version"),
+                                           replay::measure_precision(*dump, question.result)});
+}
+
 constexpr const char* kUsage =
     "Records one run of a model; started by repro-check.\n"
     "  repro-check-recorder [--extension LIBRARY]... VERB ...\n"
@@ -238,6 +250,7 @@ constexpr const char* kUsage =
     "  describe MODEL [--method NAME]    Print a method's arguments as JSON\n"
     "  weights FIRST SECOND              Compare the tensors of two versions, as JSON\n"
     "  replay REQUEST                    Execute a recorded operator again, as JSON\n"
+    "  precision REQUEST                 Say where a recorded tensor lost its digits, as JSON\n"
     "  environment                       Print settings and machine as JSON\n"
     "  version                           Print the versions in use as JSON\n"
     "  --version, --help\n";
@@ -254,10 +267,11 @@ struct CommandLine {
 
 /// @throws core::Error{kUsage}
 CommandLine parse_command_line(const std::vector<std::string>& arguments) {
-  constexpr std::array<std::pair<std::string_view, std::size_t>, 6> kFiles{{{"record", 1},
+  constexpr std::array<std::pair<std::string_view, std::size_t>, 7> kFiles{{{"record", 1},
                                                                             {"describe", 1},
                                                                             {"weights", 2},
                                                                             {"replay", 1},
+                                                                            {"precision", 1},
                                                                             {"environment", 0},
                                                                             {"version", 0}}};
   const auto refuse = [](const std::string& why) -> core::Error {
@@ -300,6 +314,7 @@ std::string work(const CommandLine& line, StatusChannel& status) {
   if (verb == "describe") return describe(line.words[1], line.method);
   if (verb == "weights") return weights(line.words[1], line.words[2]);
   if (verb == "replay") return replay(line.words[1]);
+  if (verb == "precision") return precision(line.words[1]);
   return verb == "version" ? version() : environment();
 }
 

@@ -48,28 +48,6 @@ constexpr ReplayVerdict kDependsOnSettings{"depends_on_settings",
 constexpr ReplayVerdict kVaries{
     "varies", "VARIES", "gave {2} in {3} with {4}", core::ExitCode::kDivergence};
 
-/// The recorded run's variables, as far as they are known to change numbers.
-RecorderCall call_for(const ReplayPlan& plan,
-                      const core::RunManifest& manifest,
-                      const std::string& isa,
-                      const std::filesystem::path& request) {
-  RecorderCall call{{require_recorder(plan.recorder), {"replay", request.string()}}, plan.timeout};
-  for (const core::Setting& setting : manifest.settings) {
-    if (!setting.name.starts_with(kVariablePrefix)) continue;
-    const std::string name = setting.name.substr(std::string_view(kVariablePrefix).size());
-    call.environment[name] = setting.used == "unset" ? std::nullopt : std::optional(setting.used);
-  }
-  if (!isa.empty()) call.environment[kIsaVariable] = isa;
-  return call;
-}
-
-/// The kernel of a model may print too: the answer is the last line.
-std::string_view answer_line(std::string_view text) {
-  const std::size_t end = text.find_last_not_of('\n');
-  const std::size_t start = end == std::string_view::npos ? end : text.rfind('\n', end);
-  return text.substr(start == std::string_view::npos ? 0 : start + 1);
-}
-
 /// A recorder that executes with other kernels than it was started for says nothing about those.
 void require_isa(const std::string& isa, const std::string& used) {
   if (isa.empty() || used == isa || used == "unknown") return;
@@ -122,7 +100,28 @@ std::string other_arguments(const core::OpRecord& left, const core::OpRecord& ri
   return core::printable(fmt::format("{}", fmt::join(names, ", ")));
 }
 
+/// The kernel of a model may print too: the answer is the last line.
+std::string last_line(std::string text) {
+  const std::size_t end = text.find_last_not_of('\n');
+  const std::size_t start = end == std::string::npos ? end : text.rfind('\n', end);
+  return start == std::string::npos ? std::move(text) : text.substr(start + 1);
+}
+
 }  // namespace
+
+std::string ask_about_dump(const DumpQuestion& asked, const core::RunManifest& manifest) {
+  const TemporaryFile request("repro-check-question");
+  write_file(request.path(), asked.text);
+  RecorderCall call{{require_recorder(asked.recorder), {asked.verb, request.path().string()}},
+                    asked.timeout};
+  for (const core::Setting& setting : manifest.settings) {
+    if (!setting.name.starts_with(kVariablePrefix)) continue;
+    const std::string name = setting.name.substr(std::string_view(kVariablePrefix).size());
+    call.environment[name] = setting.used == "unset" ? std::nullopt : std::optional(setting.used);
+  }
+  if (!asked.isa.empty()) call.environment[kIsaVariable] = asked.isa;
+  return last_line(ask_recorder(call, asked.about));
+}
 
 const ReplayVerdict& ReplayFindings::verdict() const {
   bool recorded = true;
@@ -199,15 +198,14 @@ ReplayFindings replay(const ReplayPlan& plan) {
         tensors && findings.op.arguments == there.arguments && findings.op.modes == there.modes;
     if (tensors) findings.other_arguments = other_arguments(findings.op, there);
   }
-  const TemporaryFile request("repro-check-replay");
-  write_file(request.path(), to_text(asked));
+  DumpQuestion question{"replay", to_text(asked), plan.recorder, plan.timeout};
+  question.about =
+      fmt::format("op {} {}", findings.op.index, core::printable(findings.op.op->full_name()));
   std::vector<std::string> isas = plan.isas;
   if (isas.empty()) isas.emplace_back();
   for (const std::string& isa : isas) {
-    const std::string answer = ask_recorder(
-        call_for(plan, dump->manifest(), isa, request.path()),
-        fmt::format("op {} {}", findings.op.index, core::printable(findings.op.op->full_name())));
-    take(isa, parse_answer(answer_line(answer)), findings);
+    question.isa = isa;
+    take(isa, parse_answer(ask_about_dump(question, dump->manifest())), findings);
   }
   return findings;
 }

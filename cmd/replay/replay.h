@@ -11,6 +11,7 @@
 #include "cmd/replay/replay_message.h"
 #include "core/error.h"
 #include "core/trace/op_record.h"
+#include "core/trace/run_manifest.h"
 
 namespace repro_check::cmd {
 
@@ -66,6 +67,22 @@ struct ReplayFindings {
 /// Root mean square distance over all outputs; inf where NaN or infinity stands against a number,
 /// empty where nothing was measured.
 std::optional<double> rms_distance(const std::optional<replay::ReferenceDistance>& distance);
+
+/// What a recorder is to be asked about a dump.
+struct DumpQuestion {
+  std::string verb;  ///< of the recorder; it takes a file
+  std::string text;  ///< what the file says
+  std::optional<std::filesystem::path> recorder = {};
+  std::optional<std::chrono::seconds> timeout = {};
+  std::string isa = {};    ///< ATEN_CPU_CAPABILITY; empty = as recorded
+  std::string about = {};  ///< what is said to have been killed; empty = the recorder
+};
+
+/// Starts a recorder with the variables of the recorded run, as far as they are known to change
+/// numbers.
+/// @return the last line of what it says
+/// @throws as ask_recorder()
+std::string ask_about_dump(const DumpQuestion& asked, const core::RunManifest& manifest);
 
 /// Starts a recorder for each instruction set.
 /// @throws core::Error{kNotComparable} for an operator that cannot be executed again, saying what

@@ -7,16 +7,10 @@
 
 namespace repro_check::cmd {
 
-/// Who reads it stands somewhere else.
 void describe(JsonWriter f, const std::filesystem::path& path) {
   f.json() = std::filesystem::absolute(path).string();
 }
 void describe(JsonReader f, std::filesystem::path& path) { path = f.json().get<std::string>(); }
-
-template <typename F>
-void describe(F f, Of<F, ReplaySide>& it) {
-  f MEMBER(dump) MEMBER(references) MEMBER(op);
-}
 
 template <typename F>
 void describe(F f, Of<F, ReplayQuestion>& it) {
@@ -34,29 +28,29 @@ std::string to_text(const ReplayQuestion& question) {
   return to_document(json_of(question), false);
 }
 
+void refuse_question(const std::exception& error) {
+  throw core::usage_error(fmt::format("no request that can be read: {}", error.what()),
+                          "a recorder is started by the repro-check of its own version");
+}
+
+void refuse_answer(const std::exception& error) {
+  throw core::run_failed(fmt::format("the recorder's answer cannot be read: {}", error.what()),
+                         "use the recorder that belongs to this repro-check");
+}
+
 ReplayQuestion parse_question(std::string_view text) {
-  try {
-    ReplayQuestion question;
-    describe(JsonReader(Json::parse(text)), question);
-    question.how.op = question.recorded.op;
-    return question;
-  } catch (const std::exception& error) {
-    throw core::usage_error(fmt::format("no request to replay: {}", error.what()),
-                            "a recorder is started by the `repro-check replay` of its own version");
-  }
+  ReplayQuestion question;
+  read_question(text, question);
+  question.how.op = question.recorded.op;
+  return question;
 }
 
 std::string to_text(const ReplayAnswer& answer) { return to_document(json_of(answer), false); }
 
 ReplayAnswer parse_answer(std::string_view line) {
-  try {
-    ReplayAnswer answer;
-    describe(JsonReader(Json::parse(line)), answer);
-    return answer;
-  } catch (const std::exception& error) {
-    throw core::run_failed(fmt::format("the recorder's answer cannot be read: {}", error.what()),
-                           "use the recorder that belongs to this repro-check");
-  }
+  ReplayAnswer answer;
+  read_answer(line, answer);
+  return answer;
 }
 
 }  // namespace repro_check::cmd

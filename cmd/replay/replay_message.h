@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -62,6 +63,38 @@ void describe(F f, Of<F, replay::Round>& it) {
 template <typename F>
 void describe(F f, Of<F, replay::ReferenceDistance>& it) {
   f MEMBER(outputs) TEXT(problem);
+}
+
+/// Who reads a path stands somewhere else.
+void describe(JsonWriter f, const std::filesystem::path& path);
+void describe(JsonReader f, std::filesystem::path& path);
+
+template <typename F>
+void describe(F f, Of<F, ReplaySide>& it) {
+  f MEMBER(dump) MEMBER(references) MEMBER(op);
+}
+
+[[noreturn]] void refuse_question(const std::exception& error);
+[[noreturn]] void refuse_answer(const std::exception& error);
+
+/// @throws core::Error{kUsage} when `text` is no such question
+template <typename Question>
+void read_question(std::string_view text, Question& into) {
+  try {
+    describe(JsonReader(Json::parse(text)), into);
+  } catch (const std::exception& error) {
+    refuse_question(error);
+  }
+}
+
+/// @throws core::Error{kRunFailed} when `line` is no such answer
+template <typename Answer>
+void read_answer(std::string_view line, Answer& into) {
+  try {
+    describe(JsonReader(Json::parse(line)), into);
+  } catch (const std::exception& error) {
+    refuse_answer(error);
+  }
 }
 
 /// A question is a file, an answer one line on stdout, both of them JSON; what is not UTF-8 in what

@@ -40,7 +40,7 @@ constexpr std::string_view kIds =
     "lost-in-rounding|"
     "state-not-saved|state-not-loaded|"
     "state-used-up|state-misplaced|ranks-of-several-runs|ranks-of-several-attempts|"
-    "ranks-of-several-parts|ranks-part-and-meet";
+    "ranks-of-several-parts|ranks-part-and-meet|error-enters|error-amplified|overflows";
 static_assert(std::ranges::count(kIds, '|') == static_cast<std::ptrdiff_t>(kLastFinding),
               "every FindingId has its id, in its order");
 

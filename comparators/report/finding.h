@@ -128,8 +128,12 @@ enum class FindingId : std::uint8_t {
   kSeveralAttempts,
   kSeveralParts,
   kPartAndMeet,
+  // Where a result lost its digits.
+  kErrorEnters,
+  kErrorAmplified,
+  kOverflows,
 };
-inline constexpr FindingId kLastFinding = FindingId::kPartAndMeet;
+inline constexpr FindingId kLastFinding = FindingId::kOverflows;
 /// `gradients-not-reduced`: stable, in JSON and in expectations.
 std::string_view finding_id(FindingId id) noexcept;
 

@@ -65,6 +65,7 @@ constexpr std::array kTables{
     Placed{"RANKS.md", "data"},
     Placed{"RANKS.md", "ranks"},
     Placed{"AUDIT.md", "audit"},
+    Placed{"PRECISION.md", "precision"},
     Placed{"REPORTS.md", "recording"},
     Placed{"REPORTS.md", "resume"},
     Placed{"REPORTS.md", "loaders"},
@@ -88,7 +89,7 @@ std::string renewed(std::string_view page, std::string text) {
 }  // namespace
 
 TEST_CASE("the tables of the documentation are those of the catalogue") {
-  for (const std::string_view page : {"RANKS.md", "REPORTS.md", "AUDIT.md"}) {
+  for (const std::string_view page : {"RANKS.md", "REPORTS.md", "AUDIT.md", "PRECISION.md"}) {
     const std::string path = REPRO_CHECK_DOCS "/" + std::string(page);
     const std::string text = test_support::read_file(path);
     const std::string right = renewed(page, text);
