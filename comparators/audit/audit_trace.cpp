@@ -36,7 +36,7 @@ TrainFlag train_flag(const core::OpRecord& record) {
       if (share != nullptr) return *share > 0 ? TrainFlag::kOn : TrainFlag::kOff;
     }
   }
-  return TrainFlag::kNone;
+  return TrainFlag::kUntold;
 }
 
 bool has_rate(const core::OpRecord& record) {

@@ -55,7 +55,7 @@ struct AuditTensor {
 };
 
 /// What a call was told of training, by an argument `train`, `training` or `dropout_p`.
-enum class TrainFlag : std::uint8_t { kNone, kOff, kOn };
+enum class TrainFlag : std::uint8_t { kUntold, kOff, kOn };
 
 struct AuditCall {
   core::Digest scalars;     ///< of all that is no tensor, of calls that drew
@@ -69,7 +69,7 @@ struct AuditCall {
   std::uint32_t step = 0;
   std::uint32_t lane = 0;
   core::Phase phase = core::Phase::kForward;
-  TrainFlag training = TrainFlag::kNone;
+  TrainFlag training = TrainFlag::kUntold;
   bool drew = false;
   bool is_named = false;  ///< a record that stands for no operator
 };

@@ -79,7 +79,7 @@ std::vector<Finding> find_trains_in_eval(const AuditTrace& trace) {
   for (std::uint32_t call = 0; call <= end; ++call) {
     const AuditCall& each = trace[call];
     stepped = stepped || std::ranges::binary_search(trace.steps(), call, {}, &AuditStep::call);
-    if (each.training == TrainFlag::kNone) continue;
+    if (each.training == TrainFlag::kUntold) continue;
     if (each.phase == core::Phase::kEval) {
       if (!in_eval) close();
       in_eval = evaluated = true;
