@@ -600,13 +600,17 @@ RecorderOutcome record_program(const configs::RecordRequest& request,
   };
   if (request.bare) {
     if (recorded) end.outcome.outputs = bare_outputs(request, recording);
-    end.outcome.totals = {0, 0, 0, seconds(), {}};
+    end.outcome.totals.emplace().seconds = seconds();
     return std::move(end.outcome);
   }
   if (!recorded) recording.throw_nothing_recorded();
   RecorderTotals totals;
   for (const auto& [rank, place, made, process] : recording.make_dumps()) {
-    totals.operators += made.operator_calls();
+    if (made.blocks) {
+      totals.block_calls += made.blocks->rows;
+    } else {
+      totals.operators += made.operator_calls();
+    }
     totals.tensors += made.tensors;
     totals.bytes += made.stored_bytes;
     if (!totals.dump) totals.dump = made.manifest;

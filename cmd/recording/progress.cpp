@@ -87,8 +87,12 @@ void Progress::update(const RecorderProgress& progress) {
 void Progress::end(const std::optional<RecorderTotals>& totals) {
   if (style_ != ProgressStyle::kLines) return;
   const std::uint64_t operators = totals ? totals->operators : operators_;
+  std::string counted = operators == 0 ? "" : format_count(operators, "operator");
+  if (totals && totals->block_calls > 0) {
+    counted = format_count(totals->block_calls, "call") + " of blocks";
+  }
   show(line(totals ? "done" : "failed",
-            operators == 0 ? "" : format_count(operators, "operator"),
+            counted,
             totals ? totals->bytes : 0,
             ""),
        true);

@@ -31,6 +31,7 @@ struct RecorderTotals {
   std::uint64_t bytes = 0;
   double seconds = 0;
   std::optional<core::Digest> dump;  ///< of the manifest; null where nothing was recorded
+  std::uint64_t block_calls = 0;     ///< in place of operators; no recorder process tells it
 };
 
 /// A tensor or another value inside what the method returned, if the request asks for them:
