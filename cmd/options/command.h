@@ -46,6 +46,8 @@ std::unique_ptr<Command> diff_command();
 std::unique_ptr<Command> audit_command();
 /// Holds the ranks of one run against each other.
 std::unique_ptr<Command> ranks_command();
+/// Where the weights of one program come from in another one.
+std::unique_ptr<Command> relate_command();
 /// Which of the differences between two runs make them diverge.
 std::unique_ptr<Command> bisect_command();
 /// How far runs of one configuration are apart by themselves.

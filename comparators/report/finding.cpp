@@ -40,7 +40,9 @@ constexpr std::string_view kIds =
     "lost-in-rounding|"
     "state-not-saved|state-not-loaded|"
     "state-used-up|state-misplaced|ranks-of-several-runs|ranks-of-several-attempts|"
-    "ranks-of-several-parts|ranks-part-and-meet|error-enters|error-amplified|overflows";
+    "ranks-of-several-parts|ranks-part-and-meet|error-enters|error-amplified|overflows|"
+    "weights-of-earlier-step|weights-misplaced|adapter-not-merged|weights-rounded|"
+    "weights-of-other-values|weights-unrelated|weights-unread";
 static_assert(std::ranges::count(kIds, '|') == static_cast<std::ptrdiff_t>(kLastFinding),
               "every FindingId has its id, in its order");
 

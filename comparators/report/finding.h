@@ -132,8 +132,16 @@ enum class FindingId : std::uint8_t {
   kErrorEnters,
   kErrorAmplified,
   kOverflows,
+  // What has become of weights on their way to another program.
+  kWeightsOfEarlierStep,
+  kWeightsMisplaced,
+  kAdapterNotMerged,
+  kWeightsRounded,
+  kWeightsOfOtherValues,
+  kWeightsUnrelated,
+  kWeightsUnread,
 };
-inline constexpr FindingId kLastFinding = FindingId::kOverflows;
+inline constexpr FindingId kLastFinding = FindingId::kWeightsUnread;
 /// `gradients-not-reduced`: stable, in JSON and in expectations.
 std::string_view finding_id(FindingId id) noexcept;
 

@@ -69,6 +69,7 @@ constexpr std::array kTables{
     Placed{"REPORTS.md", "recording"},
     Placed{"REPORTS.md", "resume"},
     Placed{"REPORTS.md", "loaders"},
+    Placed{"RELATE.md", "weights"},
 };
 
 /// Puts the tables of a page between their marks.
@@ -89,7 +90,8 @@ std::string renewed(std::string_view page, std::string text) {
 }  // namespace
 
 TEST_CASE("the tables of the documentation are those of the catalogue") {
-  for (const std::string_view page : {"RANKS.md", "REPORTS.md", "AUDIT.md", "PRECISION.md"}) {
+  for (const std::string_view page :
+       {"RANKS.md", "REPORTS.md", "AUDIT.md", "PRECISION.md", "RELATE.md"}) {
     const std::string path = REPRO_CHECK_DOCS "/" + std::string(page);
     const std::string text = test_support::read_file(path);
     const std::string right = renewed(page, text);
