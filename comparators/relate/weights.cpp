@@ -45,9 +45,15 @@ class Reader {
       unread_.insert(name);
       return;
     }
-    side_.steps = std::max(side_.steps, steps);
     const auto [place, is_new] = places_.emplace(name, side_.weights.size());
-    if (is_new) side_.weights.push_back({prefix_ + name, place_, {}});
+    if (is_new) {
+      side_.weights.push_back({prefix_ + name, place_, {}});
+      forms_.push_back(tensor);
+    }
+    // A view of it has its name too, as the transpose that a backward pass reads; what reads it
+    // first reads all of it.
+    if (!core::is_same_view(forms_[place->second - first_], tensor)) return;
+    side_.steps = std::max(side_.steps, steps);
     std::vector<WeightVersion>& versions = side_.weights[place->second].versions;
     core::ContentKey content = tensor.content_key();
     if (!versions.empty() && versions.back().content == content) {
@@ -62,7 +68,9 @@ class Reader {
   std::size_t place_;
   std::string prefix_;
   WeightSide& side_;
+  std::size_t first_ = side_.weights.size();
   std::map<std::string, std::size_t> places_;
+  std::vector<core::TensorRecord> forms_;  ///< as each was seen first
   std::set<std::string> unread_;
 };
 

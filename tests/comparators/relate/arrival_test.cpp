@@ -338,6 +338,16 @@ TEST_CASE("another model, and dumps without values, are not comparable") {
   CHECK(exit_code_of(judge(trainer(), Program())) == ExitCode::kNotComparable);
 }
 
+TEST_CASE("a view of a weight is no other value of it") {
+  Program sender;
+  sender.has("q", kQ).has("q", turned(kQ), 1).has("head", kHead, 1);
+  Program receiver;
+  receiver.has("w", turned(kQ)).has("head", kHead);
+  const WeightsReport report = judge(sender, receiver);
+  CHECK(exit_code_of(report) == ExitCode::kReproducible);
+  CHECK(report.weights[0].relation.segments.front().version == 0);
+}
+
 TEST_CASE("tied weights, a vocabulary that was cut, and rows of zeros are innocent") {
   Tensor padded = kHead;
   std::fill_n(padded.values.begin(), 12, 0.0F);
