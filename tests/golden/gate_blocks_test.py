@@ -62,7 +62,8 @@ class BlocksTest(GateCase):
         self.assertIn("the first command in the accepted revision", text)
         gate = self.report(1, BLOCK)["gate"]
         self.assertEqual(gate["baseline"]["state"], "differs")
-        self.assertEqual(gate["baseline"]["summary"], "2 of 12 calls of blocks change, first encoder.layers.2-3 (step 2, forward)")
+        self.assertEqual(gate["baseline"]["summary"],
+                         "2 of 12 calls of blocks change, first encoder.layers.2-3 (step 2, forward)")
         self.assertIn("2 of 12 calls of blocks change", self.accept())
         self.assertEqual(self.report(0, BLOCK)["gate"]["baseline"]["state"], "same")
 
@@ -100,7 +101,8 @@ class BlocksTest(GateCase):
 
     def test_runs_that_disagree(self):
         report = self.report(1, None, BLOCK)
-        self.assertTrue(report["verdict"]["headline"].startswith("DIVERGED at step 2, forward, block encoder.layers.2-3"))
+        self.assertTrue(report["verdict"]["headline"].startswith(
+            "DIVERGED at step 2, forward, block encoder.layers.2-3"))
         self.assertIn("do not agree", self.accept(code=2))
 
     def test_calls_of_threads_may_not_pass(self):
@@ -122,8 +124,8 @@ class BlocksTest(GateCase):
     def many(self, code, **others):
         """The gate on more calls than a baseline lists, three a step; some give something else."""
         text = json.loads((HERE / "fixtures" / "blocks.json").read_text())
-        text["blocks"] = [{"step": number // 3, "path": f"b{number % 3}", "in": "x", "out": others.get(f"b{number}", "y")}
-                          for number in range(5001)]
+        text["blocks"] = [{"step": number // 3, "path": f"b{number % 3}", "in": "x",
+                           "out": others.get(f"b{number}", "y")} for number in range(5001)]
         (self.tmp / "many.json").write_text(json.dumps(text))
         done = self.tool("gate", "-c", "gate.json", "--format", "json", env={"FIXTURES": str(self.tmp)},
                          runs={"*": {"fixture": "many.json", "change": RECORDED}})

@@ -102,8 +102,10 @@ class OutsideIn(ToolTest):
         self.config(text.replace("torch.randn(4, 8)", "torch.randn(4, 8) * 2"))
         shown = self.tool("gate", "-c", "config.json")
         self.assertEqual(shown.code, 1, shown.stdout + shown.stderr)
-        self.assertTrue(shown.stdout.startswith("DIVERGED from the baseline at step 0, forward, block 0: "), shown.stdout)
-        self.assertIn("next: repro-check exec --depth top --steps 0:1 -o repro-check-out/accepted-step-0 -- ", shown.stdout)
+        self.assertTrue(shown.stdout.startswith("DIVERGED from the baseline at step 0, forward, block 0: "),
+                        shown.stdout)
+        self.assertIn("next: repro-check exec --depth top --steps 0:1 -o repro-check-out/accepted-step-0 -- ",
+                      shown.stdout)
         self.config(text, dump={"depth": "top"})
         shown = self.tool("gate", "-c", "config.json")
         self.assertEqual(shown.code, 4, shown.stdout + shown.stderr)
