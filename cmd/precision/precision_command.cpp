@@ -33,7 +33,7 @@ constexpr double kLeastShown = 0.01;
 Json shortened(Json document, bool all) {
   std::size_t large = 0;
   for (const Json& place : document["places"]) {
-    large += place["share"].get<double>() >= kLeastShown ? 1 : 0;
+    if (place["share"].get<double>() >= kLeastShown) ++large;
   }
   for (const char* list : {"places", "modules", "cuts"}) {
     const std::size_t there = document[list].size();
