@@ -323,6 +323,7 @@ comparators::BlockComparison random_blocks(Dice& dice) {
   out.every = 1 + dice.below(9);
   out.losses = dice.below(9);
   out.updates = dice.below(9);
+  out.exchanges = dice.below(9);
   out.of_threads = dice.below(3);
   out.borders_aside = dice.chance(4);
   if (dice.chance(2)) out.settled = static_cast<std::uint32_t>(dice.below(9));
