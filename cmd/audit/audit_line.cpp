@@ -45,7 +45,7 @@ std::string line_of(const fs::path& dump, AlreadyTold told) {
   std::uint64_t operators = 0;
   for (const auto& [place, rank] : recordings_of(dump)) {
     const auto opened = store::open_dump(place);
-    if (opened->manifest().trace.depth == core::kDepthBlocks) return {};
+    if (opened->manifest().is_of_blocks()) return {};
     operators += opened->op_count();
     if (operators > kMostOperators) {
       return fmt::format(

@@ -473,7 +473,7 @@ Json measure_precision(const PrecisionPlan& plan) {
   const auto dump = store::open_dump(plan.dump, plan.references);
   expect_own(*dump, plan.dump);
   const core::TraceSummary& trace = dump->manifest().trace;
-  if (trace.level != "tensor" || trace.depth == core::kDepthBlocks) {
+  if (trace.level != "tensor" || dump->manifest().is_of_blocks()) {
     throw core::not_comparable(
         fmt::format("{}: does not hold the values of operators: level {}, depth {}",
                     plan.dump.string(),

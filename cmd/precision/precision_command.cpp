@@ -60,13 +60,14 @@ class PrecisionCommand final : public Command {
       return report_unreadable(dump_, error, format_, globals);
     }
     if (format_ == "json") {
-      write(to_document(document, !output_ && stdout_is_terminal()));
+      write_document(output_, to_document(document, !output_ && stdout_is_terminal()));
     } else {
       std::string text = escape_name(document["headline"].get<std::string>()) + "\n";
       if (!globals.quiet) {
         text += say_lines(view_lines("precision"), shortened(document, globals.verbosity > 0), 2);
       }
-      write(wrapped(text, render_options(globals, !output_ && stdout_is_terminal()).columns));
+      const RenderOptions options = render_options(globals, !output_ && stdout_is_terminal());
+      write_document(output_, wrapped(text, options.columns));
     }
     return static_cast<core::ExitCode>(document["exit_code"].get<int>());
   }
@@ -90,14 +91,6 @@ class PrecisionCommand final : public Command {
     if (recorder_) plan.recorder = *recorder_;
     if (timeout_) plan.timeout = std::chrono::seconds(*timeout_);
     return plan;
-  }
-
-  void write(const std::string& document) const {
-    if (output_) {
-      write_file(*output_, document);
-    } else {
-      write_stdout(document);
-    }
   }
 
   std::string dump_ = value(&dump_, "dump DUMP", {.takes = Takes::kDump, .required = true});

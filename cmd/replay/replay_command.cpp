@@ -234,9 +234,10 @@ class ReplayCommand final : public Command {
       return report_unreadable(error, globals);
     }
     if (format_ == "json") {
-      write(replay_json(findings, !output_ && stdout_is_terminal()));
+      write_document(output_, replay_json(findings, !output_ && stdout_is_terminal()));
     } else {
-      write(globals.quiet ? replay_headline(findings) + "\n" : replay_text(findings));
+      write_document(output_,
+                     globals.quiet ? replay_headline(findings) + "\n" : replay_text(findings));
     }
     return findings.verdict().exit;
   }
@@ -274,14 +275,6 @@ class ReplayCommand final : public Command {
     return plan;
   }
 
-  void write(const std::string& document) const {
-    if (output_) {
-      write_file(*output_, document);
-    } else {
-      write_stdout(document);
-    }
-  }
-
   [[nodiscard]] core::ExitCode report_unreadable(const core::Error& error,
                                                  const GlobalOptions& globals) const {
     const bool is_other = against_ && std::string_view(error.what()).starts_with(*against_);
@@ -291,7 +284,8 @@ class ReplayCommand final : public Command {
     if (!report) throw core::Error(error);
     const std::vector<comparators::Report> reports{*report};
     const bool to_terminal = !output_ && stdout_is_terminal();
-    write(render_reports(reports, ReportStyle{format_, render_options(globals, to_terminal)}));
+    const ReportStyle style{format_, render_options(globals, to_terminal)};
+    write_document(output_, render_reports(reports, style));
     return worst_exit(reports);
   }
 

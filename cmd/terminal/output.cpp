@@ -129,6 +129,14 @@ void write_file(const std::filesystem::path& file, std::string_view document) {
   write_pieces(file, [&](const TextSink& sink) { sink(document); });
 }
 
+void write_document(const std::optional<std::string>& file, std::string_view document) {
+  if (file) {
+    write_file(*file, document);
+  } else {
+    write_stdout(document);
+  }
+}
+
 std::string read_text(std::istream& in, const std::string& name) {
   constexpr std::size_t kLargest = std::size_t{1} << 30U;
   constexpr std::size_t kBlock = std::size_t{1} << 16U;

@@ -50,6 +50,9 @@ void write_stdout_pieces(const std::function<void(const TextSink&)>& produce);
 /// The same of one that is there already. @throws core::Error{kIo}
 void write_file(const std::filesystem::path& file, std::string_view document);
 
+/// Writes the whole document to a file, or to stdout where none is given. @throws core::Error{kIo}
+void write_document(const std::optional<std::string>& file, std::string_view document);
+
 /// What a stream still holds, 1 GiB at most: a device may never end.
 /// @param name  what errors call it
 /// @throws core::Error{kIo}, or {kUsage} where it holds more

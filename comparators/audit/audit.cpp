@@ -57,7 +57,7 @@ bool is_part(const core::TraceSummary& trace) {
 std::optional<Phrase> lack_of(AuditNeed need, const core::DumpSource& dump, const DataOrder* data) {
   const core::RunManifest& manifest = dump.manifest();
   const auto lacks = [](std::string_view key) { return std::optional<Phrase>(Phrase(key)); };
-  if (manifest.trace.depth == core::kDepthBlocks) return lacks("audit-of-blocks");
+  if (manifest.is_of_blocks()) return lacks("audit-of-blocks");
   switch (need) {
     case AuditNeed::kOperators:
       return std::nullopt;
@@ -158,7 +158,7 @@ void Audit::keep(const AuditTrace& trace, const std::optional<std::uint32_t>& ra
 }
 
 void Audit::see(const core::DumpSource& dump, const std::optional<std::uint32_t>& rank) {
-  const bool has_operators = dump.manifest().trace.depth != core::kDepthBlocks;
+  const bool has_operators = !dump.manifest().is_of_blocks();
   const std::optional<AuditTrace> trace =
       has_operators ? std::optional<AuditTrace>(std::in_place, dump) : std::nullopt;
   for (const AuditRule* rule : rules_) {

@@ -56,7 +56,7 @@ void note_manifest(const core::RunManifest& manifest, RankRead& read) {
   read.run_id = manifest.run_id;
   read.attempt = manifest.attempt;
   read.only = manifest.trace.only;
-  read.of_blocks = manifest.trace.depth == core::kDepthBlocks;
+  read.of_blocks = manifest.is_of_blocks();
   read.averages = core::environment_fact(manifest, core::kAverager) != nullptr;
   read.joined.clear();
   for (const core::EnvironmentFact& fact : manifest.environment) {

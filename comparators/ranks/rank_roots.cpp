@@ -228,7 +228,7 @@ class CrossingReader {
 class RankReader {
  public:
   RankReader(const Replication& replication, const core::RunManifest& manifest)
-      : replication_(replication), of_blocks_(manifest.trace.depth == core::kDepthBlocks) {}
+      : replication_(replication), of_blocks_(manifest.is_of_blocks()) {}
 
   void add_draw(const core::OpRecord& record) {
     if (!record.generator) return;

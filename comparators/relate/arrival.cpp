@@ -207,7 +207,11 @@ WeightsReport judge_arrival(const WeightSide& sender, const WeightSide& receiver
   report.steps = sender.steps;
   report.unread = sender.unread + receiver.unread;
   report.least = least;
-  std::set<std::size_t> sources;
+  // By content: a weight that is there twice, as a tied one, has arrived once.
+  std::set<core::ContentKey> found;
+  const auto find = [&](std::size_t source) {
+    found.insert(sender.weights[source].last().content);
+  };
   const Arrival arrival(sender, receiver);
   for (RelatedWeight& relation : relate_weights(sender, receiver)) {
     ArrivedWeight weight = arrival.judge(std::move(relation));
@@ -215,19 +219,16 @@ WeightsReport judge_arrival(const WeightSide& sender, const WeightSide& receiver
     report.elements += elements;
     for (const Segment& segment : weight.relation.segments) {
       if (elements > 0) report.related += elements / weight.relation.rows * segment.rows;
-      sources.insert(segment.source);
-      if (segment.merged) sources.insert({segment.merged->down, segment.merged->up});
+      find(segment.source);
+      if (!segment.merged) continue;
+      find(segment.merged->down);
+      find(segment.merged->up);
     }
-    if (weight.relation.counterpart) sources.insert(*weight.relation.counterpart);
+    if (weight.relation.counterpart) find(*weight.relation.counterpart);
     report.weights.push_back(std::move(weight));
   }
-  for (std::size_t i = 0; i < sender.weights.size(); ++i) {
-    // A weight that is there twice, as a tied one, has arrived once.
-    const bool is_there = std::ranges::any_of(sources, [&](std::size_t source) {
-      return source == i ||
-             sender.weights[source].last().content == sender.weights[i].last().content;
-    });
-    if (!is_there) report.unsent.push_back(sender.weights[i].name);
+  for (const Weight& weight : sender.weights) {
+    if (!found.contains(weight.last().content)) report.unsent.push_back(weight.name);
   }
   find_faults(sender, report);
   return report;

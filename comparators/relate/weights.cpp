@@ -82,7 +82,7 @@ WeightSide read_weights(std::vector<std::unique_ptr<core::DumpSource>> dumps,
   side.dumps = std::move(dumps);
   for (std::size_t i = 0; i < side.dumps.size(); ++i) {
     const core::DumpSource& dump = *side.dumps[i];
-    if (dump.manifest().trace.depth == core::kDepthBlocks) {
+    if (dump.manifest().is_of_blocks()) {
       throw core::not_comparable(
           dump.location() + ": is a recording of blocks, which has digests of weights and no values",
           "record the program again with --depth top --level tensor");
