@@ -3,13 +3,17 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
+#include <utility>
 #include <vector>
 
+#include "cmd/audit/audit_line.h"
 #include "cmd/audit/audit_view.h"
 #include "cmd/options/command.h"
 #include "cmd/options/command_line.h"
@@ -48,16 +52,21 @@ std::vector<const comparators::AuditRule*> rules_of(const std::vector<std::strin
   return rules;
 }
 
-comparators::AuditFailure failure_of(std::string_view word) {
-  using comparators::AuditFailure;
-  return word == "never"   ? AuditFailure::kNever
-         : word == "proof" ? AuditFailure::kProof
-                           : AuditFailure::kSuspicion;
+/// @throws core::Error{kUsage} where an entry is about a finding that no rule makes
+void require_known(const std::vector<configs::ExpectedSpec>& expected) {
+  for (std::size_t at = 0; at < expected.size(); ++at) {
+    if (comparators::rule_of_finding(expected[at].id) != nullptr) continue;
+    std::vector<std::string> known;
+    for (const auto& each : comparators::audit_rules()) known.emplace_back(each.name());
+    throw usage_error(
+        fmt::format("/audit/expected/{}/id: no rule finds \"{}\"", at, expected[at].id),
+        near_hint(expected[at].id, known, "`findings` of a JSON report has the ids"));
+  }
 }
 
 /// Of the program, or of all its ranks, and of no other process.
-Audited audit_dumps(const std::string& dump, std::vector<const comparators::AuditRule*> rules) {
-  comparators::Audit audit(std::move(rules));
+Audited audit_dumps(const std::string& dump, comparators::AuditPlan plan) {
+  comparators::Audit audit(std::move(plan));
   Audited audited;
   audited.dump = dump;
   const auto see = [&](const fs::path& place, std::optional<std::uint32_t> rank) {
@@ -88,37 +97,59 @@ class AuditCommand final : public Command {
   }
 
   core::ExitCode run(const GlobalOptions& globals) override {
-    if (dump_.has_value() == !command_.empty()) {
-      throw usage_error("audit takes either a recording or, behind --, a program",
-                        "repro-check audit DUMP, or repro-check audit -- python train.py");
+    const bool has_program = !command_.empty() || (config_.given() && !dump_);
+    if (dump_.has_value() == has_program || (config_.given() && !command_.empty())) {
+      throw usage_error(
+          "audit takes one of a recording, a configuration and, behind --, a program",
+          "repro-check audit DUMP, or repro-check audit -- python train.py; a configuration beside "
+          "a recording says which findings are expected");
     }
     report_.check_output();
     require_audit_formats(report_);
-    const auto rules = rules_of(checks_);
-    if (dump_) return judge(*dump_, rules, globals);
-    return record(rules, globals);
+    comparators::AuditPlan plan;
+    plan.rules = rules_of(checks_);
+    plan.today = std::chrono::floor<std::chrono::days>(std::chrono::system_clock::now());
+    if (dump_ && !config_.given()) {
+      if (!config_.flags().empty()) {
+        throw usage_error(config_.flags().front() + " means nothing of a recording without -c",
+                          "leave it out, or give the configuration that it changes");
+      }
+      return judge(*dump_, std::move(plan), globals);
+    }
+    if (!command_.empty()) config_.take_command(command_);
+    if (!dump_) {
+      config_.set("/dump/level", cmd::quoted(level_));
+      config_.set("/dump/depth", cmd::quoted("top"));
+    }
+    const configs::Config config = config_.load(out_);
+    plan.expected = config.audit.expected;
+    require_known(plan.expected);
+    if (dump_) return judge(*dump_, std::move(plan), globals);
+    return record(config, std::move(plan), globals);
   }
 
  private:
   [[nodiscard]] core::ExitCode judge(const std::string& dump,
-                                     const std::vector<const comparators::AuditRule*>& rules,
+                                     comparators::AuditPlan plan,
                                      const GlobalOptions& globals) const {
-    Audited audited = audit_dumps(dump, rules);
+    const bool all_asked = !plan.rules.empty();
+    Audited audited = audit_dumps(dump, std::move(plan));
     audited.exit_code =
-        comparators::exit_code_of(audited.report, failure_of(fail_on_), !rules.empty());
+        comparators::exit_code_of(audited.report, audit_failure(fail_on_), all_asked);
     return emit_audit(audited, report_, globals);
   }
 
   /// Records the program, all its steps, and audits what that gave.
-  [[nodiscard]] core::ExitCode record(const std::vector<const comparators::AuditRule*>& rules,
+  [[nodiscard]] core::ExitCode record(const configs::Config& config,
+                                      comparators::AuditPlan plan,
                                       const GlobalOptions& globals) const {
-    std::vector<configs::ConfigOverride> overrides{{"/dump/level", quoted(level_)},
-                                                   {"/dump/depth", quoted("top")}};
-    if (seed_) overrides.push_back({"/seed", std::to_string(*seed_)});
-    if (out_) overrides.push_back({"/dump/directory", quoted(fs::absolute(*out_).string())});
-    const configs::Config config = config_of_program(command_, overrides);
     RecordingJob job;
     job.run = choose_run(config, std::nullopt);
+    if (!job.run.program) {
+      throw usage_error(
+          config_.file() + ": names a model, not a program",
+          "audit a recording of it: repro-check record -c " + shell_quote(config_.file()));
+    }
     job.run.name = "audit";
     job.dump = fs::proximate(config.dump_directory(job.run));
     const OutputLocks held = hold_alone({job.run.dump.directory});
@@ -136,7 +167,7 @@ class AuditCommand final : public Command {
       const ReportStyle style = report_.style(globals, "text");
       return report_failed_run(result, "", style.format == "json" ? "json" : "text", globals);
     }
-    return judge(job.dump.string(), rules, globals);
+    return judge(job.dump.string(), std::move(plan), globals);
   }
 
   std::optional<std::string> dump_ = value(&dump_, "dump DUMP", {.takes = Takes::kDump});
@@ -145,7 +176,7 @@ class AuditCommand final : public Command {
   std::string level_ = word(&level_, "--level digest|tensor", "digest", {.heading = "The program"});
   std::optional<std::string> out_ = value(&out_, "--out DIR", {.takes = Takes::kDirectory});
   bool force_ = flag(&force_, "--force");
-  std::optional<std::uint64_t> seed_ = value(&seed_, "--seed N");
+  ConfigOptions config_ = group(&config_, false, false);
   ReportFlags report_ = group(&report_);
   std::vector<std::string> command_;
 };

@@ -53,6 +53,14 @@ Json sarif_rule(comparators::FindingId id) {
           {"properties", {{"tags", Json::array({"audit"})}}}};
 }
 
+Json sarif_result(const AuditFinding& finding, const Json& said, const SourcePlace& place) {
+  return {{"ruleId", comparators::finding_id(finding.finding.id)},
+          {"level", level_of(finding)},
+          {"message", sarif_message(message_of(said))},
+          {"locations", Json::array({sarif_location(place)})},
+          {"partialFingerprints", {{"reproCheckAudit/v1", print_of(finding, place)}}}};
+}
+
 }  // namespace
 
 std::string audit_sarif(const Audited& audited,
@@ -66,15 +74,17 @@ std::string audit_sarif(const Audited& audited,
     rules.push_back(sarif_rule(*rule.id));
   }
   Json results = Json::array();
-  for (const AuditFinding& each : audited.report.findings) {
+  for (const AuditFinding& each : audited.report.open()) {
     if (known.insert(each.finding.id).second) rules.push_back(sarif_rule(each.finding.id));
     const SourcePlace place = some_place(each, options);
-    results.push_back(
-        {{"ruleId", comparators::finding_id(each.finding.id)},
-         {"level", level_of(each)},
-         {"message", sarif_message(message_of(said.document["findings"].at(results.size())))},
-         {"locations", Json::array({sarif_location(place)})},
-         {"partialFingerprints", {{"reproCheckAudit/v1", print_of(each, place)}}}});
+    results.push_back(sarif_result(each, said.document["findings"].at(results.size()), place));
+  }
+  for (const Json& excused : said.document["excused"]) {
+    const AuditFinding& each = audited.report.findings[results.size()];
+    const SourcePlace place = some_place(each, options);
+    results.push_back(sarif_result(each, excused, place));
+    results.back()["suppressions"] = Json::array(
+        {{{"kind", "external"}, {"status", "accepted"}, {"justification", excused["reason"]}}});
   }
   Json notes = Json::array();
   for (const Json& open : said.document["not_audited"]) {
@@ -106,7 +116,7 @@ std::string audit_github(const Audited& audited,
                          const DocumentOptions& options) {
   std::string out;
   std::size_t at = 0;
-  for (const AuditFinding& each : audited.report.findings) {
+  for (const AuditFinding& each : audited.report.open()) {
     const Json& finding = said.document["findings"].at(at++);
     out += github_annotation(level_of(each),
                              place_of(each, options),
@@ -122,7 +132,7 @@ std::string audit_codequality(const Audited& audited,
   Json out = Json::array();
   std::set<std::string> known;
   std::size_t at = 0;
-  for (const AuditFinding& each : audited.report.findings) {
+  for (const AuditFinding& each : audited.report.open()) {
     const Json& finding = said.document["findings"].at(at++);
     const SourcePlace place = some_place(each, options);
     const std::string print = print_of(each, place);
@@ -152,7 +162,7 @@ std::string audit_junit(const Audited& audited,
   };
   std::set<std::string> found;
   std::size_t at = 0;
-  for (const AuditFinding& each : audited.report.findings) {
+  for (const AuditFinding& each : audited.report.open()) {
     const Json& finding = said.document["findings"].at(at++);
     found.insert(finding["rule"]);
     // A suspicion fails nothing unless it was asked to.
@@ -178,7 +188,7 @@ std::string audit_junit(const Audited& audited,
     }
   }
   const std::size_t tests =
-      audited.report.findings.size() + audited.report.audited.size() - found.size() + skipped;
+      audited.report.open().size() + audited.report.audited.size() - found.size() + skipped;
   return fmt::format(
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"repro-check\">\n<testsuite "
       "name=\"audit\" tests=\"{}\" failures=\"{}\" errors=\"0\" skipped=\"{}\" "

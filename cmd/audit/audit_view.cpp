@@ -40,6 +40,23 @@ Json finding_json(const AuditFinding& finding, const Audited& audited) {
   return json;
 }
 
+/// What was expected, with the findings that it excuses.
+Json expected_json(const AuditReport& report) {
+  constexpr std::string_view kOutcomes = "excused|absent|||open|expired|";
+  Json list = Json::array();
+  for (const comparators::ExpectedOutcome& each : report.expected) {
+    const auto outcome = core::word_at(kOutcomes, static_cast<std::size_t>(each.what));
+    list.push_back({{"match", json_text(each.match)},
+                    {"outcome", outcome},
+                    {"findings", json_integer(each.operators)},
+                    {"reason", json_text(each.reason)},
+                    {"issue", json_text(each.issue)},
+                    {"owner", json_text(each.owner)},
+                    {"expires", each.expires}});
+  }
+  return list;
+}
+
 /// Rules that are left out for the same reason, together.
 Json open_json(const AuditReport& report) {
   Json list = Json::array();
@@ -69,6 +86,8 @@ std::string others(const AuditReport& report) {
   if (const std::size_t suspicions = report.count(Weight::kSuspicion); suspicions != 0) {
     texts.push_back(format_count(suspicions, "suspicion"));
   }
+  const std::size_t excused = report.findings.size() - report.open().size();
+  if (excused != 0) texts.push_back(fmt::format("{} expected", excused));
   return texts.empty() ? std::string() : "; " + joined(texts, ", ");
 }
 
@@ -133,9 +152,17 @@ AuditSaid said_of(const Audited& audited) {
                 {"recordings", report.recordings},
                 {"operators", json_integer(report.operators)}};
   document["findings"] = Json::array();
+  document["excused"] = Json::array();
   for (const AuditFinding& each : report.findings) {
-    document["findings"].push_back(finding_json(each, audited));
+    Json finding = finding_json(each, audited);
+    if (!each.expected) {
+      document["findings"].push_back(std::move(finding));
+    } else {
+      finding["reason"] = json_text(report.expected[*each.expected].reason);
+      document["excused"].push_back(std::move(finding));
+    }
   }
+  document["expected"] = expected_json(report);
   document["audited"] = Json::array();
   for (const auto* rule : report.audited) document["audited"].push_back(rule->name());
   document["not_audited"] = open_json(report);
@@ -151,6 +178,7 @@ std::string audit_text(const AuditSaid& said, const DocumentOptions& options) {
     text += say_lines(view_lines("audit-finding"), finding, 2);
   }
   Json rest{{"open", document["not_audited"]},
+            {"expected", document["expected"]},
             {"audited", document["audited"].size()},
             {"operators", document["operators"]}};
   std::size_t asked = document["audited"].size();

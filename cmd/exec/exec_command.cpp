@@ -203,16 +203,20 @@ void tell(const ProgramRecording::Made& recorded) {
   }
 }
 
-void make_dumps(ProgramRecording& recording, const fs::path& dump, const ProgramEnd& end) {
+/// @return what the audit makes of a program that ended well
+core::ExitCode make_dumps(ProgramRecording& recording,
+                          const fs::path& dump,
+                          const ProgramEnd& end,
+                          const configs::AuditSpec& audit) {
   if (recording.find(end.process, described(end))) {
     for (const ProgramRecording::Made& made : recording.make_dumps()) tell(made);
     if (const auto size = dump_size(dump); size && *size >= kLargeRecording) {
       log_info(fmt::format("the dump has {}; {}", format_bytes(*size), smaller_text()));
     }
-    tell_of_proofs(dump);
-  } else if (end.is_good()) {
-    recording.throw_nothing_recorded();
+    return tell_of_audit(core::ExitCode::kReproducible, dump, {audit});
   }
+  if (end.is_good()) recording.throw_nothing_recorded();
+  return core::ExitCode::kReproducible;
 }
 
 /// Nothing is left behind but the dump when this returns: the process may then end by the program's
@@ -220,12 +224,14 @@ void make_dumps(ProgramRecording& recording, const fs::path& dump, const Program
 /// @throws core::Error when the program ended well, and there is no dump: {kNotComparable} where
 ///         nothing was recorded, else {kRunFailed}
 ProgramEnd record(const configs::RecordRequest& request,
-                  const std::optional<std::chrono::duration<double>>& timeout) {
+                  const std::optional<std::chrono::duration<double>>& timeout,
+                  const configs::AuditSpec& audit) {
   ProgramRecording recording(request);
-  const ProgramEnd end = run_program(recording.plan(), timeout);
+  ProgramEnd end = run_program(recording.plan(), timeout);
   try {
     if (end.timed_out) recording.stop();
-    make_dumps(recording, request.dump, end);
+    const core::ExitCode audited = make_dumps(recording, request.dump, end, audit);
+    if (end.is_good()) end.code = static_cast<int>(audited);
   } catch (const std::exception& error) {
     const auto* known = dynamic_cast<const core::Error*>(&error);
     if (!end.is_good()) {
@@ -259,9 +265,11 @@ class ExecCommand final : public Command {
   /// Nothing is held any more when this returns.
   [[nodiscard]] ProgramEnd record_in_its_place(
       const std::optional<std::chrono::duration<double>>& timeout) const {
+    configs::AuditSpec audit;
+    audit.fail_on = audit_failure(audit_fail_on_);
     if (!out_) {
       const HeldPlace place = next_place();
-      return record(request(place.directory), timeout);
+      return record(request(place.directory), timeout, audit);
     }
     fs::path dump = fs::path(*out_).lexically_normal();
     if (dump.filename().empty()) dump = dump.parent_path();
@@ -272,7 +280,7 @@ class ExecCommand final : public Command {
     }
     const OutputLock beside(fs::absolute(dump).parent_path(), OutputLock::Mode::kBeside);
     const OutputLock held(dump);
-    return record(request(dump), timeout);
+    return record(request(dump), timeout, audit);
   }
 
   /// What the flags say, as a configuration says it.
@@ -340,6 +348,8 @@ class ExecCommand final : public Command {
   bool disable_dropout_ = flag(&disable_dropout_, "--disable-dropout");
   std::string rng_ = word(&rng_, "--rng device|host", "device");
   double timeout_ = value(&timeout_, "--timeout SECONDS");
+  std::string audit_fail_on_ =
+      word(&audit_fail_on_, "--audit-fail-on suspicion|proof|never", "never");
 };
 
 }  // namespace

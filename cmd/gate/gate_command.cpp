@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "cmd/audit/audit_line.h"
 #include "cmd/gate/gate.h"
 #include "cmd/options/command.h"
 #include "cmd/options/command_line.h"
@@ -120,6 +121,7 @@ class GateCommand final : public Command {
       }
     }
     const std::filesystem::path output = gate.output;
+    const std::filesystem::path first = gate.dumps.front();
     GateResult result = judge_gate(std::move(gate));
     const std::vector<std::string> formats =
         config ? config->report.formats : std::vector<std::string>{"text"};
@@ -128,7 +130,8 @@ class GateCommand final : public Command {
     style.options.logs = std::move(logs);
     report_.add_files(formats, style, output);
     report_.emit(result.reports, style);
-    return worst_exit(result.reports);
+    const configs::AuditSpec audit = config ? config->audit : configs::AuditSpec();
+    return tell_of_audit(worst_exit(result.reports), first, {audit, {}, config_.words()});
   }
 
  private:

@@ -174,6 +174,15 @@ std::vector<std::string> ConfigOptions::flags() const {
   return core::without_secrets(words);
 }
 
+std::vector<std::string> ConfigOptions::words() const {
+  std::vector<std::string> words = flags();
+  if (given()) words.insert(words.begin(), {"-c", file_});
+  if (command_.empty()) return words;
+  words.emplace_back("--");
+  words.insert(words.end(), command_.begin(), command_.end());
+  return words;
+}
+
 const configs::RunSpec& choose_run(const configs::Config& config,
                                    const std::optional<std::string>& name) {
   if (!name) return config.base ? *config.base : config.runs.front();

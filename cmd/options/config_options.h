@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "configs/parser/config_parser.h"
@@ -39,6 +40,13 @@ class ConfigOptions {
   /// What the user gave beside the file: `--seed 3 --set /threads=2`, a word each, to be shown:
   /// values that may be secrets are left out.
   [[nodiscard]] std::vector<std::string> flags() const;
+
+  /// What was given, for another verb that takes it: `-c config.json --seed 3`, `-- python
+  /// train.py`.
+  [[nodiscard]] std::vector<std::string> words() const;
+
+  /// As if it had been given behind `--`: for a verb that takes other positionals.
+  void take_command(std::vector<std::string> command) { command_ = std::move(command); }
 
   /// @param dump_directory  replaces dump.directory; relative to the current directory
   /// @param repeat          replaces repeat

@@ -184,7 +184,10 @@ class RanksCommand final : public Command {
         dumps_,
         report_,
         globals);
-    if (dumps_.size() == 1) tell_of_proofs(dumps_.front(), AlreadyTold::kRanks);
+    configs::AuditSpec audit;
+    audit.fail_on = audit_failure(audit_fail_on_);
+    if (dumps_.size() == 1)
+      return tell_of_audit(code, dumps_.front(), {audit, AlreadyTold::kRanks});
     return code;
   }
 
@@ -193,6 +196,8 @@ class RanksCommand final : public Command {
       value(&dumps_, "dumps DUMP", {.takes = Takes::kDump, .required = true});
   RankRangeFlag ranks_ = group(&ranks_);
   RankMeshFlags mesh_ = group(&mesh_);
+  std::string audit_fail_on_ =
+      word(&audit_fail_on_, "--audit-fail-on suspicion|proof|never", "never");
   ReportFlags report_ = group(&report_);
 };
 

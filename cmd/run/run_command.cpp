@@ -80,8 +80,7 @@ class RunCommand final : public Command {
     put_worst_first(round.reports);
     if (explain_) explain_origin(jobs, round.reports.front(), progress);
     const core::ExitCode code = finish(globals, config, round);
-    tell_of_proofs(jobs.front().dump);
-    return code;
+    return tell_of_audit(code, jobs.front().dump, {config.audit, {}, config_.words()});
   }
 
  private:

@@ -5,8 +5,10 @@
 #include <array>
 #include <functional>
 #include <set>
+#include <tuple>
 #include <utility>
 
+#include "comparators/judge/rule_book.h"
 #include "core/trace/program_records.h"
 #include "core/trace/record_names.h"
 #include "core/trace/run_manifest.h"
@@ -99,14 +101,29 @@ const AuditRule* find_audit_rule(std::string_view name) noexcept {
   return found == kRules.end() ? nullptr : found;
 }
 
+const AuditRule* rule_of_finding(std::string_view id) noexcept {
+  constexpr std::array kOfParameters{
+      FindingId::kInNoOptimizer, FindingId::kWithoutGradient, FindingId::kNotMoved};
+  const bool is_of_parameters =
+      std::ranges::find(kOfParameters, id, &finding_id) != kOfParameters.end();
+  return find_audit_rule(is_of_parameters ? finding_id(FindingId::kWeightsNeverMoved) : id);
+}
+
+std::span<const AuditFinding> AuditReport::open() const noexcept {
+  const auto end = std::ranges::find_if(
+      findings, [](const AuditFinding& each) { return each.expected.has_value(); });
+  return {findings.begin(), end};
+}
+
 std::size_t AuditReport::count(Finding::Weight weight) const noexcept {
   return static_cast<std::size_t>(std::ranges::count_if(
-      findings, [&](const AuditFinding& each) { return each.finding.weight == weight; }));
+      open(), [&](const AuditFinding& each) { return each.finding.weight == weight; }));
 }
 
 core::ExitCode exit_code_of(const AuditReport& report,
-                            AuditFailure fail_on,
+                            configs::AuditFailure fail_on,
                             bool all_asked) noexcept {
+  using configs::AuditFailure;
   const bool fails =
       (fail_on != AuditFailure::kNever && report.count(Finding::Weight::kProof) != 0) ||
       (fail_on == AuditFailure::kSuspicion && report.count(Finding::Weight::kSuspicion) != 0);
@@ -115,20 +132,45 @@ core::ExitCode exit_code_of(const AuditReport& report,
   return is_open ? core::ExitCode::kNotComparable : core::ExitCode::kReproducible;
 }
 
-Audit::Audit(std::vector<const AuditRule*> rules) : rules_(std::move(rules)) {
-  if (!rules_.empty()) return;
-  for (const AuditRule& rule : kRules) rules_.push_back(&rule);
+Audit::Audit(AuditPlan plan) : plan_(std::move(plan)) {
+  for (const configs::ExpectedSpec& entry : plan_.expected) {
+    report_.expected.push_back(described(entry));
+  }
+  if (!plan_.rules.empty()) return;
+  for (const AuditRule& rule : kRules) plan_.rules.push_back(&rule);
+}
+
+/// The entry that is about a finding, and in force.
+std::optional<std::size_t> Audit::expected(const AuditFinding& finding) const {
+  const std::string_view module =
+      finding.site ? std::string_view(finding.site->module_path) : std::string_view();
+  for (std::size_t at = 0; at < plan_.expected.size(); ++at) {
+    const configs::ExpectedSpec& entry = plan_.expected[at];
+    const bool is_about = entry.id == finding_id(finding.finding.id) && takes(entry.module, module);
+    if (is_about && plan_.today <= entry.expires) return at;
+  }
+  return std::nullopt;
 }
 
 void Audit::put(const AuditRule& rule, std::vector<Finding> findings, const AuditTrace* trace) {
   for (Finding& finding : findings) {
+    AuditFinding added;
+    added.rule = &rule;
+    if (trace != nullptr && finding.where.op) {
+      added.site = trace->site(static_cast<std::uint32_t>(*finding.where.op));
+    }
+    added.recording = report_.recordings;
+    added.finding = std::move(finding);
+    added.expected = expected(added);
+    if (added.expected) ++report_.expected[*added.expected].operators;
+    const Finding& said = added.finding;
     const auto same = std::ranges::find_if(report_.findings, [&](const AuditFinding& known) {
-      return known.rule == &rule && known.finding.id == finding.id &&
-             known.finding.weight == finding.weight &&
-             known.finding.where.line == finding.where.line &&
-             (!finding.where.line.empty() || known.finding.fields == finding.fields);
+      return known.rule == &rule && known.finding.id == said.id &&
+             known.expected == added.expected && known.finding.weight == said.weight &&
+             known.finding.where.line == said.where.line &&
+             (!said.where.line.empty() || known.finding.fields == said.fields);
     });
-    const auto rank = finding.where.rank;
+    const auto rank = said.where.rank;
     if (same != report_.findings.end()) {
       ++same->times;
       if (rank && std::ranges::find(same->ranks, *rank) == same->ranks.end()) {
@@ -136,14 +178,8 @@ void Audit::put(const AuditRule& rule, std::vector<Finding> findings, const Audi
       }
       continue;
     }
-    AuditFinding& added = report_.findings.emplace_back();
-    added.rule = &rule;
     if (rank) added.ranks.push_back(*rank);
-    if (trace != nullptr && finding.where.op) {
-      added.site = trace->site(static_cast<std::uint32_t>(*finding.where.op));
-    }
-    added.recording = report_.recordings;
-    added.finding = std::move(finding);
+    report_.findings.push_back(std::move(added));
   }
 }
 
@@ -157,11 +193,13 @@ void Audit::keep(const AuditTrace& trace, const std::optional<std::uint32_t>& ra
   share.batches = trace.batches();
 }
 
-void Audit::see(const core::DumpSource& dump, const std::optional<std::uint32_t>& rank) {
+bool Audit::see(const core::DumpSource& dump, const std::optional<std::uint32_t>& rank) {
   const bool has_operators = !dump.manifest().is_of_blocks();
   const std::optional<AuditTrace> trace =
-      has_operators ? std::optional<AuditTrace>(std::in_place, dump) : std::nullopt;
-  for (const AuditRule* rule : rules_) {
+      has_operators ? std::optional<AuditTrace>(std::in_place, dump, plan_.is_late) : std::nullopt;
+  if (trace && !trace->is_whole()) return false;
+  for (const AuditRule* rule : plan_.rules) {
+    if (plan_.is_late && plan_.is_late()) return false;
     const auto lack = lack_of(rule->need, dump, trace ? &trace->data() : nullptr);
     if (lack) {
       if (std::ranges::find(report_.not_audited, rule, &NotAudited::rule) ==
@@ -178,10 +216,26 @@ void Audit::see(const core::DumpSource& dump, const std::optional<std::uint32_t>
   if (trace) keep(*trace, rank);
   ++report_.recordings;
   report_.operators += dump.manifest().trace.operator_calls();
+  return true;
+}
+
+void Audit::settle() {
+  using enum ExpectedOutcome::What;
+  const auto was_audited = [&](const std::string& id) {
+    return std::ranges::find(report_.audited, rule_of_finding(id)) != report_.audited.end();
+  };
+  for (std::size_t at = 0; at < plan_.expected.size(); ++at) {
+    const configs::ExpectedSpec& entry = plan_.expected[at];
+    ExpectedOutcome& outcome = report_.expected[at];
+    outcome.what = plan_.today > entry.expires ? kExpired
+                   : outcome.operators != 0    ? kExcused
+                   : !was_audited(entry.id)    ? kNotJudged
+                                               : kAgreed;
+  }
 }
 
 AuditReport Audit::finish() {
-  for (const AuditRule* rule : rules_) {
+  for (const AuditRule* rule : plan_.rules) {
     if (std::ranges::find(report_.not_audited, rule, &NotAudited::rule) !=
         report_.not_audited.end()) {
       continue;
@@ -189,8 +243,9 @@ AuditReport Audit::finish() {
     report_.audited.push_back(rule);
     if (rule->of_ranks != nullptr) put(*rule, rule->of_ranks(shares_), nullptr);
   }
+  settle();
   std::ranges::stable_sort(report_.findings, std::less(), [](const AuditFinding& each) {
-    return std::pair(each.finding.weight, each.rule - kRules.data());
+    return std::tuple(each.expected.has_value(), each.finding.weight, each.rule - kRules.data());
   });
   for (AuditFinding& each : report_.findings) {
     each.finding.with("times", each.times);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -10,7 +12,9 @@
 #include <vector>
 
 #include "comparators/audit/rules.h"
+#include "comparators/judge/expectations.h"
 #include "comparators/report/finding.h"
+#include "configs/spec/gate_spec.h"
 #include "core/error.h"
 #include "core/trace/dump.h"
 #include "core/trace/op_record.h"
@@ -45,6 +49,9 @@ struct AuditRule {
 std::span<const AuditRule> audit_rules() noexcept;
 /// Null for a name that no rule has.
 const AuditRule* find_audit_rule(std::string_view name) noexcept;
+/// The rule that makes a finding; null where none does.
+/// @param id  of the finding
+const AuditRule* rule_of_finding(std::string_view id) noexcept;
 
 /// What a rule found at one line of the program, by one operator.
 struct AuditFinding {
@@ -54,6 +61,7 @@ struct AuditFinding {
   RankList ranks;                              ///< empty where the program did not run on several
   std::shared_ptr<const core::CallSite> site;  ///< null where the finding is of no single call
   std::size_t recording = 0;                   ///< which of those that were read
+  std::optional<std::size_t> expected;  ///< the entry of AuditReport::expected that excuses it
 };
 
 struct NotAudited {
@@ -62,40 +70,53 @@ struct NotAudited {
 };
 
 struct AuditReport {
-  std::vector<AuditFinding> findings;  ///< proofs first, then by AuditRule
+  std::vector<AuditFinding> findings;  ///< excused ones last, proofs first, then by AuditRule
   std::vector<const AuditRule*> audited;
   std::vector<NotAudited> not_audited;
+  /// kExcused, kAgreed where nothing is found, kNotJudged where its rule was not audited, kExpired.
+  std::vector<ExpectedOutcome> expected;
   std::size_t recordings = 0;
   std::uint64_t operators = 0;
 
+  /// Those that are not excused: they come first.
+  [[nodiscard]] std::span<const AuditFinding> open() const noexcept;
+  /// Of those that are not excused.
   [[nodiscard]] std::size_t count(Finding::Weight weight) const noexcept;
 };
 
-/// Which findings make a command fail.
-enum class AuditFailure : std::uint8_t { kNever, kProof, kSuspicion };
-
 /// @param all_asked  each rule was asked for by name: one that was not audited is no pass
 core::ExitCode exit_code_of(const AuditReport& report,
-                            AuditFailure fail_on,
+                            configs::AuditFailure fail_on,
                             bool all_asked) noexcept;
+
+/// What an audit is to do.
+struct AuditPlan {
+  std::vector<const AuditRule*> rules = {};          ///< to be asked; all where it is empty
+  std::vector<configs::ExpectedSpec> expected = {};  ///< findings that are known
+  std::chrono::sys_days today = {};
+  /// Asked now and then: whether to stop without a report; may be empty.
+  std::function<bool()> is_late = {};
+};
 
 /// Audits one recording, or those of all ranks of one run.
 class Audit {
  public:
-  /// @param rules  to be asked; all where it is empty
-  explicit Audit(std::vector<const AuditRule*> rules = {});
+  explicit Audit(AuditPlan plan = {});
 
   /// @param rank  of a program that ran on several
+  /// @return false where it was stopped: then there is no report
   /// @throws core::Error{kDumpDamaged}, kNotComparable
-  void see(const core::DumpSource& dump, const std::optional<std::uint32_t>& rank = {});
+  bool see(const core::DumpSource& dump, const std::optional<std::uint32_t>& rank = {});
   /// To be called once, behind one see() at least.
   AuditReport finish();
 
  private:
   void put(const AuditRule& rule, std::vector<Finding> findings, const AuditTrace* trace);
   void keep(const AuditTrace& trace, const std::optional<std::uint32_t>& rank);
+  [[nodiscard]] std::optional<std::size_t> expected(const AuditFinding& finding) const;
+  void settle();
 
-  std::vector<const AuditRule*> rules_;
+  AuditPlan plan_;
   std::vector<AuditShare> shares_;
   AuditReport report_;
 };

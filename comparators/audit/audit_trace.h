@@ -97,8 +97,12 @@ struct AuditBatch {
 /// four tensors, in files where that is much.
 class AuditTrace {
  public:
+  /// @param is_late  asked now and then: whether to stop; may be empty
   /// @throws core::Error{kDumpDamaged}, kNotComparable for more than 2^31-1 operators
-  explicit AuditTrace(const core::DumpSource& dump);
+  explicit AuditTrace(const core::DumpSource& dump, const std::function<bool()>& is_late = {});
+
+  /// Whether all was read: else it is of no use.
+  [[nodiscard]] bool is_whole() const noexcept { return is_whole_; }
 
   [[nodiscard]] const core::RunManifest& manifest() const noexcept { return dump_.manifest(); }
   [[nodiscard]] const core::DumpSource& dump() const noexcept { return dump_; }
@@ -165,6 +169,7 @@ class AuditTrace {
   };
 
   const core::DumpSource& dump_;
+  bool is_whole_ = false;
   core::LargeVector<AuditCall> calls_;
   core::LargeVector<AuditTensor> tensors_;
   std::vector<std::string> texts_{""};

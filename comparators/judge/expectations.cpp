@@ -129,6 +129,11 @@ void set_divergences(std::vector<OpDivergence> left, Report& report) {
 
 }  // namespace
 
+ExpectedOutcome described(const ExpectedSpec& entry) {
+  return {
+      describe(entry), entry.reason, entry.issue, entry.owner, date_text(entry.expires), {}, 0, {}};
+}
+
 bool is_same_call(const OpDivergence& left, const OpDivergence& right) {
   const core::OpRecord& a = shown_record(left);
   const core::OpRecord& b = shown_record(right);
@@ -229,15 +234,11 @@ ExpectedOutcome Expectations::outcome_of(std::size_t index) const {
   using enum ExpectedOutcome::What;
   const ExpectedSpec& entry = entries_[index];
   const Seen& seen = seen_[index];
-  ExpectedOutcome outcome{describe(entry),
-                          entry.reason,
-                          entry.issue,
-                          entry.owner,
-                          date_text(entry.expires),
-                          kExcused,
-                          seen.excused,
-                          seen.beyond,
-                          seen.found};
+  ExpectedOutcome outcome = described(entry);
+  outcome.what = kExcused;
+  outcome.operators = seen.excused;
+  outcome.detail = seen.beyond;
+  outcome.found = seen.found;
   if (!platform_.starts_with(entry.platform)) {
     outcome.what = kElsewhere;
   } else if (today_ > entry.expires) {

@@ -44,6 +44,9 @@ struct ExpectedOutcome {
   }
 };
 
+/// What an entry says of itself, before anything was seen of it.
+ExpectedOutcome described(const configs::ExpectedSpec& entry);
+
 /// Whether two entries of reports on the same two runs, or on repeats of them, are about one call.
 bool is_same_call(const OpDivergence& left, const OpDivergence& right);
 

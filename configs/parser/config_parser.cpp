@@ -175,6 +175,7 @@ class Builder {
     if (const auto node = object_.find("compare")) detail::read_compare(*node, config_.compare);
     if (const auto node = object_.find("report")) read_report(*node);
     detail::read_gate_members(object_, config_.gate);
+    if (const auto node = object_.find("audit")) detail::read_audit(*node, config_.audit);
     read_runs();
     check_given(
         "model",

@@ -64,28 +64,58 @@ bool read(const Node& node, LimitSpec& limit) {
   return true;
 }
 
-ExpectedSpec read_expected(const Node& node) {
+/// What an expected divergence and an expected finding have in common.
+ExpectedSpec read_answer(const ObjectReader& object) {
   ExpectedSpec expected;
-  const ObjectReader object(node);
-  if (!object.is_object()) return expected;
-  object("operator", expected.op);
   object("module", expected.module);
-  object("phase", expected.phase);
   object("id", expected.id);
-  if (!object.is_meant("operator") && !object.is_meant("module") && !object.is_meant("id")) {
-    node.refuse(
-        "has neither \"operator\" nor \"module\" nor \"id\": it would accept every divergence");
-  }
-  object("platform", expected.platform);
-  if (const auto limit = object.find("limit")) read(*limit, expected.limit);
-  object("happens", expected.happens);
   object("reason", expected.reason);
   object("owner", expected.owner);
   object("issue", expected.issue);
   object.require("reason", ": why it is expected");
+  return expected;
+}
+
+ExpectedSpec read_expected(const Node& node) {
+  const ObjectReader object(node);
+  if (!object.is_object()) return {};
+  if (!object.is_meant("operator") && !object.is_meant("module") && !object.is_meant("id")) {
+    node.refuse(
+        "has neither \"operator\" nor \"module\" nor \"id\": it would accept every divergence");
+  }
+  ExpectedSpec expected = read_answer(object);
+  object("operator", expected.op);
+  object("phase", expected.phase);
+  object("platform", expected.platform);
+  if (const auto limit = object.find("limit")) read(*limit, expected.limit);
+  object("happens", expected.happens);
   object.require("owner", ": who is responsible for it");
   read_expires(object, expected);
   return expected;
+}
+
+ExpectedSpec read_expected_finding(const Node& node) {
+  const ObjectReader object(node);
+  if (!object.is_object()) return {};
+  object.require("id", ": which finding is expected");
+  ExpectedSpec expected = read_answer(object);
+  read_expires(object, expected);
+  return expected;
+}
+
+std::vector<ExpectedSpec> read_list(const ObjectReader& object,
+                                    std::string_view what,
+                                    ExpectedSpec (*read_entry)(const Node&)) {
+  std::vector<ExpectedSpec> entries;
+  const auto list = object.find("expected");
+  if (list && !list->json->is_array()) {
+    list->say_expected(what);
+  } else if (list) {
+    for (std::size_t i = 0; i < list->json->size(); ++i) {
+      entries.push_back(read_entry(list->item(i)));
+    }
+  }
+  return entries;
 }
 
 }  // namespace
@@ -93,19 +123,18 @@ ExpectedSpec read_expected(const Node& node) {
 void read_gate_members(const ObjectReader& object, GateSpec& gate) {
   gate.baselines.directory = (object.context().base / gate.baselines.directory).lexically_normal();
   if (const auto node = object.find("baselines")) read_baselines(*node, gate.baselines);
-  const auto expected = object.find("expected");
-  if (expected && !expected->json->is_array()) {
-    expected->say_expected("a list of expected divergences");
-  } else if (expected) {
-    for (std::size_t i = 0; i < expected->json->size(); ++i) {
-      gate.expected.push_back(read_expected(expected->item(i)));
-    }
-  }
+  gate.expected = read_list(object, "a list of expected divergences", &read_expected);
   object("min_judged", gate.min_judged);
   if (!gate.expected.empty()) {
     object.require("min_judged",
                    ": the least number of operators to compare beside the expected divergences");
   }
+}
+
+void read_audit(const Node& node, AuditSpec& audit) {
+  const ObjectReader object(node);
+  object("fail_on", audit.fail_on);
+  audit.expected = read_list(object, "a list of expected findings", &read_expected_finding);
 }
 
 }  // namespace detail

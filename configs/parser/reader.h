@@ -296,5 +296,6 @@ void read_compare(const Node& node, CompareSpec& compare);
 /// What a configuration says of a gate.
 /// @param object  the whole configuration
 void read_gate_members(const ObjectReader& object, GateSpec& gate);
+void read_audit(const Node& node, AuditSpec& audit);
 
 }  // namespace repro_check::configs::detail

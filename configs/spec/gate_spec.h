@@ -35,12 +35,12 @@ struct LimitSpec {
   std::optional<double> rtol;  ///< greatest relative error
 };
 
-/// A divergence that somebody answers for, for a while.
+/// A divergence, or a finding of an audit, that somebody answers for, for a while.
 struct ExpectedSpec {
   std::optional<NamePattern> op;      ///< name with or without its overload
   std::optional<NamePattern> module;  ///< module path; the root's is empty
   std::optional<NamePattern> phase;   ///< forward, backward, optimizer
-  std::string id;                     ///< of the cause of the divergence; empty = any
+  std::string id;                     ///< of the divergence's cause, or the finding; empty = any
   std::string platform;               ///< a key, or its first digits; empty = any
   LimitSpec limit;
   Happens happens = Happens::kAlways;
@@ -61,6 +61,14 @@ struct GateSpec {
   std::vector<ExpectedSpec> expected;
   /// Operators that must be left to judge; required where anything is expected.
   std::optional<std::uint64_t> min_judged;
+};
+
+/// Which findings of an audit make a command fail.
+enum class AuditFailure { kProof, kSuspicion, kNever };
+
+struct AuditSpec {
+  AuditFailure fail_on = AuditFailure::kNever;  ///< of commands that audit what they recorded
+  std::vector<ExpectedSpec> expected;           ///< each has an id
 };
 
 }  // namespace repro_check::configs

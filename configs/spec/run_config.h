@@ -204,6 +204,7 @@ struct Config {
   CompareSpec compare;
   ReportSpec report;
   GateSpec gate;
+  AuditSpec audit;
   /// Directory of the dump of one run.
   [[nodiscard]] std::filesystem::path dump_directory(const RunSpec& run) const {
     return run.dump.directory / run.name;

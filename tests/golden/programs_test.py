@@ -66,7 +66,8 @@ def run(tool, words):
     reports = [] if "--format" in words else ["--report", f"json={document}"]
     done = subprocess.run([tool, *words, *reports], capture_output=True, text=True, timeout=120, check=False)
     errors = done.stderr.replace(f"repro-check: info: report written to {document}\n", "")
-    text = f"$ repro-check {' '.join(words)}\n{done.stdout}{errors}exit {done.returncode}\n"
+    said = f"{done.stdout}{errors}".replace(audit_cases.SOON, "SOON")
+    text = f"$ repro-check {' '.join(words)}\n{said}exit {done.returncode}\n"
     for finding in findings_of(json.loads(document.read_text())) if document.exists() else []:
         text += f"[{finding['id']}] {finding['weight']}\n"
         text += "".join(f"  {member}: {json.dumps(finding[member])}\n" for member in ("where", "fields"))

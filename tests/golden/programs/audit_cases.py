@@ -2,12 +2,16 @@
 """What `audit` says of small programs, each with a fault, and of those that look the same and are right. See
 rank_cases.py."""
 
+import datetime
 import functools
+import json
 import pathlib
 
 import recording
 
 CASES = {}
+# A day on which what is expected is in force; the files of expected output have the word in its place.
+SOON = (datetime.datetime.now(datetime.timezone.utc).date() + datetime.timedelta(days=90)).isoformat()
 
 
 class Program:
@@ -464,3 +468,36 @@ def formats():
 
 
 CASES["audit_formats"] = formats
+
+
+def expected():
+    """Findings that are known: excused until a day, in their module alone, and told where there is none."""
+    program = Program("both")
+    recomputed_otherwise(program, "wrong")
+    program.op("empty_like", {}, [("freqs", None)], source="load.py:12")
+    program.tensors[program.tensor(("freqs", 4))]["name"] = "state:freqs"
+    program.op("mul", {"self": ("freqs", 4)}, [("y", 5)], module="rotary")
+    program.write()
+
+    def config(name, *entries):
+        known = [{"reason": "issue 7", "expires": SOON, **entry} for entry in entries]
+        document = {"program": {"command": ["true"]}, "audit": {"expected": known}}
+        pathlib.Path(name).write_text(json.dumps(document))
+
+    mask = {"id": "recomputed-otherwise", "owner": "ann"}
+    config("known.json", {**mask, "module": r"block\..*"})
+    config("elsewhere.json", {**mask, "module": "head"}, {"id": "lost-in-rounding"})
+    config("over.json", {**mask, "expires": "2026-01-31"})
+    config("wrong.json", {"id": "recomputed-otherwize"})
+    checks = ["--check", "recomputed-otherwise,read-unwritten"]
+    return [
+        ["audit", "both", "-c", "known.json", *checks],
+        ["audit", "both", "-c", "known.json", *checks, "--fail-on", "suspicion", "-q"],
+        ["audit", "both", "-c", "elsewhere.json"],
+        ["audit", "both", "-c", "over.json", *checks],
+        ["audit", "both", "-c", "wrong.json"],
+        ["audit", "both", "--set", "/seed=1"],
+    ]
+
+
+CASES["audit_expected"] = expected
