@@ -12,6 +12,7 @@
 #include "core/text/text.h"
 #include "core/trace/program_records.h"
 #include "dumpers/capture/engine/values.h"
+#include "dumpers/capture/generators/generator_watch.h"
 
 namespace repro_check::capture {
 
@@ -366,6 +367,31 @@ void close_doors(const OperatorPlan& plan,
       }
     }
   }
+}
+
+const at::Generator* generator_of(const OperatorPlan& plan,
+                                  const c10::IValue* arguments,
+                                  at::Generator& given) {
+  if (plan.generator_argument >= 0) {
+    const c10::IValue& argument = arguments[plan.generator_argument];
+    if (argument.isGenerator()) {
+      given = argument.toGenerator();
+      return &given;
+    }
+  }
+  if (!plan.info->seeded) return default_generator(c10::kCPU);
+  // Of `rand_like` and its like that of the result.
+  const int device = plan.find("device");
+  if (device >= 0 && arguments[device].isDevice()) {
+    return default_generator(arguments[device].toDevice());
+  }
+  for (std::size_t i = 0; i < plan.arguments.size(); ++i) {
+    const c10::IValue& argument = arguments[i];
+    if (argument.isTensor() && argument.toTensor().defined()) {
+      return default_generator(argument.toTensor().device());
+    }
+  }
+  return default_generator(c10::kCPU);
 }
 
 }  // namespace repro_check::capture

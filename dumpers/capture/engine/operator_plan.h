@@ -219,4 +219,10 @@ void close_doors(const OperatorPlan& plan,
                  torch::jit::Stack& stack,
                  std::vector<core::Substitution>& noted);
 
+/// The generator this call would draw from; null or undefined where there is none.
+/// @param given  keeps the one that is an argument
+const at::Generator* generator_of(const OperatorPlan& plan,
+                                  const c10::IValue* arguments,
+                                  at::Generator& given);
+
 }  // namespace repro_check::capture
