@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <functional>
@@ -218,6 +219,20 @@ bool only_wraps(const core::OpRecord& record) {
   return record.op != nullptr && record.op->name == "_c10d_functional::_wrap_tensor_autograd";
 }
 
+/// Whether an operator only copies the state of PyTorch's generator on the host, as a program does
+/// that looks after it (`fork_rng`, LocalTensorMode). It is no number of the computation: whatever
+/// is drawn from it is compared where it is drawn.
+bool copies_generator_state(const core::OpRecord& record) {
+  constexpr std::array kCopies = {
+      "aten::clone", "aten::detach", "aten::_to_copy", "aten::copy_", "aten::contiguous"};
+  constexpr std::int64_t kStateBytes = 5056;  // of at::CPUGeneratorImpl::get_state()
+  return record.op != nullptr && std::ranges::find(kCopies, record.op->name) != kCopies.end() &&
+         std::ranges::all_of(record.tensors, [](const TensorRecord& tensor) {
+           return tensor.dtype == core::Dtype::kUInt8 &&
+                  std::ranges::equal(tensor.shape, std::array{kStateBytes});
+         });
+}
+
 /// Which tensors of a record lie in the same memory: a step of an optimizer has one record of tens
 /// of thousands of tensors, so that no tensor is held against every other.
 class SharedMemory {
@@ -421,6 +436,11 @@ class OpComparison {
       comparison.metrics.reset();
       comparison.samples.clear();
       comparison.note = {Phrase("judged-in-whole")};
+    }
+    if (comparison.outcome == TensorOutcome::kBeyond && copies_generator_state(baseline_)) {
+      comparison.outcome = TensorOutcome::kSkipped;
+      comparison.note = {Phrase("generator-state")};
+      left_out_ = true;
     }
     tally(comparison);
     screen(*choice.policy, comparison);
