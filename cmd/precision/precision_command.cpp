@@ -15,6 +15,7 @@
 #include "cmd/render/json_form.h"
 #include "cmd/render/say.h"
 #include "cmd/render/text.h"
+#include "cmd/replay/replay.h"
 #include "cmd/reports/verdict.h"
 #include "cmd/terminal/output.h"
 #include "cmd/words/catalogue.h"
@@ -25,7 +26,6 @@
 namespace repro_check::cmd {
 namespace {
 
-constexpr std::uint64_t kLongestTimeout = 31'536'000;  // a year
 constexpr std::size_t kShownItems = 8;
 constexpr double kLeastShown = 0.01;
 

@@ -3,14 +3,10 @@
 
 namespace repro_check::cmd {
 
-DESCRIBE(replay::RecordedTensor, MEMBER(tensor) MEMBER(values))
 DESCRIBE(replay::FarthestElement, MEMBER(element) MEMBER(recorded) MEMBER(float64) MEMBER(row))
 DESCRIBE(replay::CallPrecision,
          MEMBER(op) MEMBER(digits_in) MEMBER(digits_out) MEMBER(own_digits) MEMBER(moved)
              MEMBER(passes) MEMBER(terms) MEMBER(farthest))
-DESCRIBE(replay::ShadowCut, MEMBER(op) MEMBER(why))
-DESCRIBE(replay::ShadowCounts,
-         MEMBER(executed) MEMBER(draws) MEMBER(outside) MEMBER(decisions) MEMBER(numbers_read))
 DESCRIBE(replay::PrecisionOutcome,
          MEMBER(digits) MEMBER(relative_error) MEMBER(farthest) MEMBER(calls) MEMBER(overflow)
              MEMBER(explained) MEMBER(underived) MEMBER(values) MEMBER(counts) MEMBER(cuts))
@@ -24,7 +20,6 @@ std::string to_text(const PrecisionQuestion& question) {
 PrecisionQuestion parse_precision_question(std::string_view text) {
   PrecisionQuestion question;
   read_question(text, question);
-  question.result.op = question.recorded.op;
   return question;
 }
 

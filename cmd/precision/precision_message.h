@@ -9,6 +9,11 @@
 
 namespace repro_check::cmd {
 
+DESCRIBE(replay::RecordedTensor, MEMBER(op) MEMBER(tensor) MEMBER(values))
+DESCRIBE(replay::ShadowCut, MEMBER(op) MEMBER(why))
+DESCRIBE(replay::ShadowCounts,
+         MEMBER(executed) MEMBER(draws) MEMBER(outside) MEMBER(decisions) MEMBER(numbers_read))
+
 /// Of which tensor of a dump a recorder is to say where its digits were lost.
 struct PrecisionQuestion {
   ReplaySide recorded;

@@ -22,6 +22,7 @@
 #include "cmd/precision/precision_message.h"
 #include "cmd/recording/recorder_messages.h"
 #include "cmd/recording/writer_options.h"
+#include "cmd/relate/shadow_message.h"
 #include "cmd/replay/replay_message.h"
 #include "configs/parser/config_parser.h"
 #include "core/error.h"
@@ -243,6 +244,29 @@ std::string precision(const std::filesystem::path& request_file) {
                                            replay::measure_precision(*dump, question.result)});
 }
 
+/// Writes what float64 gives at tensors of a dump into another dump, as the request file says; see
+/// cmd/relate/shadow_message.h.
+/// @throws core::Error
+std::string shadow(const std::filesystem::path& request_file) {
+  const cmd::ShadowQuestion question = cmd::parse_shadow_question(read_request(request_file));
+  const auto dump = store::open_dump(question.recorded.dump, question.recorded.references);
+  const auto given = store::open_dump(question.given);
+  store::DumpWriterOptions options;
+  options.browse = store::DumpWriterOptions::Browse::kNever;
+  store::DumpWriter writer(question.out, options);
+  core::RunManifest manifest;
+  manifest.tool_version = REPRO_CHECK_VERSION;
+  manifest.run_name = "shadow";
+  manifest.trace.operators = question.tensors.size();
+  manifest.trace.tensors = replay::kShadowOutputs * question.tensors.size();
+  manifest.trace.digest_algorithm = core::kDigestAlgorithm;
+  writer.begin(manifest);
+  cmd::ShadowAnswer answer{fact("libtorch.version"),
+                           replay::write_shadow_values(*dump, question.tensors, *given, writer)};
+  writer.finish(std::move(manifest));
+  return cmd::to_text(answer);
+}
+
 constexpr const char* kUsage =
     "Records one run of a model; started by repro-check.\n"
     "  repro-check-recorder [--extension LIBRARY]... VERB ...\n"
@@ -251,6 +275,7 @@ constexpr const char* kUsage =
     "  weights FIRST SECOND              Compare the tensors of two versions, as JSON\n"
     "  replay REQUEST                    Execute a recorded operator again, as JSON\n"
     "  precision REQUEST                 Say where a recorded tensor lost its digits, as JSON\n"
+    "  shadow REQUEST                    Write what float64 gives at recorded tensors\n"
     "  environment                       Print settings and machine as JSON\n"
     "  version                           Print the versions in use as JSON\n"
     "  --version, --help\n";
@@ -267,11 +292,12 @@ struct CommandLine {
 
 /// @throws core::Error{kUsage}
 CommandLine parse_command_line(const std::vector<std::string>& arguments) {
-  constexpr std::array<std::pair<std::string_view, std::size_t>, 7> kFiles{{{"record", 1},
+  constexpr std::array<std::pair<std::string_view, std::size_t>, 8> kFiles{{{"record", 1},
                                                                             {"describe", 1},
                                                                             {"weights", 2},
                                                                             {"replay", 1},
                                                                             {"precision", 1},
+                                                                            {"shadow", 1},
                                                                             {"environment", 0},
                                                                             {"version", 0}}};
   const auto refuse = [](const std::string& why) -> core::Error {
@@ -315,6 +341,7 @@ std::string work(const CommandLine& line, StatusChannel& status) {
   if (verb == "weights") return weights(line.words[1], line.words[2]);
   if (verb == "replay") return replay(line.words[1]);
   if (verb == "precision") return precision(line.words[1]);
+  if (verb == "shadow") return shadow(line.words[1]);
   return verb == "version" ? version() : environment();
 }
 

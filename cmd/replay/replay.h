@@ -68,6 +68,8 @@ struct ReplayFindings {
 /// empty where nothing was measured.
 std::optional<double> rms_distance(const std::optional<replay::ReferenceDistance>& distance);
 
+inline constexpr std::uint64_t kLongestTimeout = 31'536'000;  // seconds of a year
+
 /// What a recorder is to be asked about a dump.
 struct DumpQuestion {
   std::string verb;  ///< of the recorder; it takes a file

@@ -235,16 +235,6 @@ bool tells(const Rows& rows, std::uint64_t begin, std::uint64_t count) {
          });
 }
 
-std::string_view name_above(std::string_view name) {
-  const std::size_t dot = name.rfind('.');
-  return dot == std::string_view::npos ? std::string_view() : name.substr(0, dot);
-}
-
-std::string_view last_name(std::string_view name) {
-  const std::size_t dot = name.rfind('.');
-  return dot == std::string_view::npos ? name : name.substr(dot + 1);
-}
-
 /// The rows of a matrix of the receiver, to be explained as sums of a weight and its adapter.
 class Sums {
  public:
@@ -675,6 +665,16 @@ class Relator {
 };
 
 }  // namespace
+
+std::string_view name_above(std::string_view name) {
+  const std::size_t dot = name.rfind('.');
+  return dot == std::string_view::npos ? std::string_view() : name.substr(0, dot);
+}
+
+std::string_view last_name(std::string_view name) {
+  const std::size_t dot = name.rfind('.');
+  return dot == std::string_view::npos ? name : name.substr(dot + 1);
+}
 
 std::uint64_t RelatedWeight::related_rows() const {
   return std::accumulate(

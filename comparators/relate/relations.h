@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "comparators/relate/row_keys.h"
@@ -70,6 +71,10 @@ std::vector<RelatedWeight> relate_weights(const WeightSide& sender, const Weight
 
 inline constexpr std::uint64_t kTellingElements = 8;
 inline constexpr double kMergedUlps = 4;
+
+/// `layers.0` and `q_proj` of `layers.0.q_proj`. Borrowed.
+std::string_view name_above(std::string_view name);
+std::string_view last_name(std::string_view name);
 
 /// The adapters of a side's weights, by their names and shapes.
 std::vector<Adapter> adapters_of(const WeightSide& side);

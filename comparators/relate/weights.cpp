@@ -21,9 +21,9 @@ class Reader {
   Reader(const core::DumpSource& dump, std::size_t place, std::string prefix, WeightSide& side)
       : dump_(dump), place_(place), prefix_(std::move(prefix)), side_(side) {}
 
-  void read() {
+  void read(std::uint64_t end) {
     core::OpRecord record;
-    for (std::uint64_t i = 0; i < dump_.op_count(); ++i) {
+    for (std::uint64_t i = 0; i < std::min(end, dump_.op_count()); ++i) {
       dump_.read_op(i, record);
       const bool is_step = record.op->name == core::kStepRecord;
       for (const core::TensorRecord& tensor : record.tensors) {
@@ -77,7 +77,8 @@ class Reader {
 }  // namespace
 
 WeightSide read_weights(std::vector<std::unique_ptr<core::DumpSource>> dumps,
-                        const std::vector<std::string>& prefix) {
+                        const std::vector<std::string>& prefix,
+                        std::uint64_t end) {
   WeightSide side;
   side.dumps = std::move(dumps);
   for (std::size_t i = 0; i < side.dumps.size(); ++i) {
@@ -87,7 +88,7 @@ WeightSide read_weights(std::vector<std::unique_ptr<core::DumpSource>> dumps,
           dump.location() + ": is a recording of blocks, which has digests of weights and no values",
           "record the program again with --depth top --level tensor");
     }
-    Reader(dump, i, prefix[i], side).read();
+    Reader(dump, i, prefix[i], side).read(end);
   }
   return side;
 }

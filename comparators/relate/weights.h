@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -47,9 +48,11 @@ struct WeightSide {
 /// an optimizer.
 /// @param dumps   one, or one per rank
 /// @param prefix  of the names from each, as many as dumps; `rank 1: `
+/// @param end     operators from this op index on are not looked at
 /// @throws core::Error{kDumpDamaged}; {kNotComparable} for a recording of blocks, whose digests are
 ///         those of borders
 WeightSide read_weights(std::vector<std::unique_ptr<core::DumpSource>> dumps,
-                        const std::vector<std::string>& prefix);
+                        const std::vector<std::string>& prefix,
+                        std::uint64_t end = std::numeric_limits<std::uint64_t>::max());
 
 }  // namespace repro_check::comparators

@@ -42,7 +42,8 @@ constexpr std::string_view kIds =
     "state-used-up|state-misplaced|ranks-of-several-runs|ranks-of-several-attempts|"
     "ranks-of-several-parts|ranks-part-and-meet|error-enters|error-amplified|overflows|"
     "weights-of-earlier-step|weights-misplaced|adapter-not-merged|weights-rounded|"
-    "weights-of-other-values|weights-unrelated|weights-unread";
+    "weights-of-other-values|weights-unrelated|weights-unread|"
+    "module-with-other-weights|module-beyond-floor|logits-scaled";
 static_assert(std::ranges::count(kIds, '|') == static_cast<std::ptrdiff_t>(kLastFinding),
               "every FindingId has its id, in its order");
 

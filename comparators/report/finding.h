@@ -140,8 +140,12 @@ enum class FindingId : std::uint8_t {
   kWeightsOfOtherValues,
   kWeightsUnrelated,
   kWeightsUnread,
+  // Where two computations of one quantity part.
+  kModuleWithOtherWeights,
+  kModuleBeyondFloor,
+  kLogitsScaled,
 };
-inline constexpr FindingId kLastFinding = FindingId::kWeightsUnread;
+inline constexpr FindingId kLastFinding = FindingId::kLogitsScaled;
 /// `gradients-not-reduced`: stable, in JSON and in expectations.
 std::string_view finding_id(FindingId id) noexcept;
 

@@ -222,6 +222,7 @@ void Shadow::run(const Observer& observer) {
     {
       const capture::EngineCalls below_autograd;
       step(op, observer);
+      if (observer.behind) observer.behind(op, memory_);
       if (observer.end && op + 1 == tree_.size()) observer.end(memory_);
     }
     for (const std::int64_t storage : tree_.last_used_by(op)) memory_.forget(storage);

@@ -64,6 +64,8 @@ class Shadow {
     std::function<void(const core::OpRecord&, ShadowMemory&)> before;
     /// Behind it; its results are in the memory. @param executed  false = they are as recorded
     std::function<void(const core::OpRecord&, ShadowMemory&, bool executed)> after;
+    /// Behind every call, executed or not, and those inside of it that come before.
+    std::function<void(std::uint64_t op, ShadowMemory&)> behind = {};
     /// Behind the last call.
     std::function<void(ShadowMemory&)> end;
     /// Whether take_lent() shall have the call.

@@ -69,6 +69,7 @@ constexpr std::array kTables{
     Placed{"REPORTS.md", "recording"},
     Placed{"REPORTS.md", "resume"},
     Placed{"REPORTS.md", "loaders"},
+    Placed{"RELATE.md", "relate"},
     Placed{"RELATE.md", "weights"},
 };
 

@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/relate/passes_view.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "cmd/relate/weights_view.h"
+#include "cmd/render/json_form.h"
+#include "cmd/render/say.h"
+#include "cmd/render/text.h"
+#include "cmd/words/catalogue.h"
+#include "cmd/words/finding_words.h"
+
+namespace repro_check::cmd {
+
+template <>
+inline constexpr std::string_view kWords<comparators::ModuleState> =
+    "within|fault|inherited|undecided";
+template <>
+inline constexpr std::string_view kWords<comparators::ModuleTie> =
+    "weights|pattern|order|parts|name";
+template <>
+inline constexpr std::string_view kWords<comparators::NoVerdict> =
+    "|too-little-related|other-inputs|nothing-judged|no-measure";
+
+namespace {
+
+using comparators::ForwardPass;
+using comparators::JudgedModule;
+using comparators::ModuleState;
+using comparators::NoVerdict;
+using comparators::RelatedModule;
+using comparators::RelateReport;
+using comparators::TwoPasses;
+
+class PassesDocument {
+ public:
+  PassesDocument(const TwoPasses& passes, const RelateReport& report, const ShadowDump* shadow)
+      : passes_(passes), report_(report), shadow_(shadow) {}
+
+  [[nodiscard]] Json make() const {
+    const core::ExitCode exit = comparators::exit_code_of(report_);
+    Json document{{"format", "repro-check-relate"},
+                  {"version", "1.0"},
+                  {"headline", nullptr},
+                  {"a", json_text(passes_.a.dump().location())},
+                  {"b", json_text(passes_.b.dump().location())},
+                  {"verdict", {{"status", status(exit)}, {"exit_code", static_cast<int>(exit)}}}};
+    document["verdict"]["reason"] = nullptr;
+    if (report_.no_verdict != NoVerdict::kNone) {
+      document["verdict"]["reason"] = json_of(report_.no_verdict);
+    }
+    document["findings"] = json_of(report_.findings);
+    document["related"] = related_json();
+    document["rows"] = rows_json();
+    document["shadow"] = shadow_json();
+    document["tokens"] = tokens_json();
+    document["modules"] = modules_json();
+    document["unrelated"] = Json::array();
+    for (const std::size_t call : passes_.related.unrelated) {
+      document["unrelated"].push_back(json_text(path_of(passes_.b.pass, call)));
+    }
+    document["next"] = next_json();
+    document["headline"] = json_text(headline(document));
+    return cleaned(std::move(document));
+  }
+
+ private:
+  [[nodiscard]] const char* status(core::ExitCode exit) const {
+    if (exit == core::ExitCode::kReproducible) return "agree";
+    if (exit == core::ExitCode::kDivergence) return "diverged";
+    const bool is_inconclusive = report_.no_verdict == NoVerdict::kNoMeasure ||
+                                 report_.no_verdict == NoVerdict::kNothingJudged;
+    return is_inconclusive ? "inconclusive" : "not_comparable";
+  }
+
+  static std::string path_of(const ForwardPass& pass, std::size_t call) {
+    const comparators::ModuleCall& called = pass.calls[call];
+    if (!called.path.empty()) return called.path;
+    return called.type.empty() ? "(root)" : called.type;
+  }
+
+  [[nodiscard]] Json related_json() const {
+    const comparators::RelatedModules& related = passes_.related;
+    return {{"modules", report_.modules.size()},
+            {"within", json_integer(report_.count(ModuleState::kWithin))},
+            {"fault", json_integer(report_.count(ModuleState::kFault))},
+            {"inherited", json_integer(report_.count(ModuleState::kInherited))},
+            {"undecided", json_integer(report_.count(ModuleState::kUndecided))},
+            {"not_judged", json_integer(report_.unjudged)},
+            {"unrelated", related.unrelated.size()},
+            {"worst_within", json_number(report_.worst_within)},
+            {"elements", json_integer(related.elements)},
+            {"related_elements", json_integer(related.related)},
+            {"proved_elements", json_integer(related.proved)},
+            {"least_share", json_number(report_.least)}};
+  }
+
+  [[nodiscard]] Json rows_json() const {
+    Json rows{{"related", passes_.are_rows_related},
+              {"unlike", nullptr},
+              {"a", nullptr},
+              {"b", nullptr},
+              {"same", nullptr},
+              {"pieces", nullptr},
+              {"moved", false}};
+    if (passes_.unlike) rows["unlike"] = json_text(path_of(passes_.b.pass, *passes_.unlike));
+    if (const comparators::RowMap* map = passes_.rows()) {
+      rows["a"] = json_integer(map->rows_a);
+      rows["b"] = map->of_b.size();
+      rows["same"] = json_integer(map->related);
+      rows["pieces"] = json_integer(map->runs);
+      rows["moved"] = !map->is_identity();
+    }
+    return rows;
+  }
+
+  [[nodiscard]] Json shadow_json() const {
+    if (shadow_ == nullptr) return nullptr;
+    Json json{{"libtorch", json_text(shadow_->libtorch())},
+              {"executed", json_integer(shadow_->counts().executed)},
+              {"decisions", json_integer(shadow_->counts().decisions)},
+              {"cuts", Json::array()}};
+    for (const replay::ShadowCut& cut : shadow_->cuts()) {
+      json["cuts"].push_back({{"op", json_integer(cut.op)}, {"why", json_text(cut.why)}});
+    }
+    return json;
+  }
+
+  [[nodiscard]] Json tokens_json() const {
+    if (!report_.tokens) return nullptr;
+    const comparators::LogProbabilities& tokens = *report_.tokens;
+    Json json{{"rows", json_integer(tokens.rows)},
+              {"tokens", json_integer(tokens.tokens)},
+              {"mean", json_number(tokens.mean)},
+              {"max", json_number(tokens.max)},
+              {"divergence", json_number(tokens.divergence)},
+              {"max_divergence", json_number(tokens.max_divergence)},
+              {"same_best", json_integer(tokens.same_best)},
+              {"factor", nullptr},
+              {"worst", Json::array()}};
+    if (tokens.factor) json["factor"] = json_number(*tokens.factor);
+    for (const comparators::TokenProbability& each : tokens.worst) {
+      json["worst"].push_back({{"row", json_integer(each.row)},
+                               {"token", json_integer(each.token)},
+                               {"a", json_number(each.a)},
+                               {"b", json_number(each.b)}});
+    }
+    return json;
+  }
+
+  [[nodiscard]] Json modules_json() const {
+    Json list = Json::array();
+    for (const JudgedModule& judged : report_.modules) {
+      const RelatedModule& module = passes_.related.modules[judged.module];
+      Json sources = Json::array();
+      for (const std::size_t call : module.a) {
+        sources.push_back(json_text(path_of(passes_.a.pass, call)));
+      }
+      list.push_back({{"b", json_text(path_of(passes_.b.pass, module.b))},
+                      {"a", std::move(sources)},
+                      {"tie", json_of(module.tie)},
+                      {"state", json_of(judged.state)},
+                      {"error_a", json_number(judged.error_a)},
+                      {"error_b", json_number(judged.error_b)},
+                      {"ratio", json_number(judged.ratio)},
+                      {"own_ratio", json_number(judged.own_ratio)},
+                      {"row_ratio", json_number(judged.row_ratio)},
+                      {"row", json_integer(judged.row)},
+                      {"rows", json_integer(judged.rows)},
+                      {"rows_beyond", json_integer(judged.above)}});
+    }
+    return list;
+  }
+
+  /// What lists the operators of both sides inside of the module at fault.
+  [[nodiscard]] Json next_json() const {
+    Json list = Json::array();
+    if (report_.findings.empty()) return list;
+    const std::string& at = report_.findings.front().where.tensor;
+    const auto module = std::ranges::find_if(
+        passes_.related.modules,
+        [&](const RelatedModule& one) { return passes_.b.pass.calls[one.b].path == at; });
+    if (module == passes_.related.modules.end()) return list;
+    const auto add = [&](const core::DumpSource& dump, const ForwardPass& pass, std::size_t call) {
+      const comparators::ModuleCall& called = pass.calls[call];
+      // From behind what was related before it: what lies between is judged with it.
+      list.push_back(json_text(fmt::format("repro-check inspect {} --list --range {}:{}",
+                                           shell_quote(dump.location()),
+                                           begin_of(pass, call),
+                                           called.last + 1)));
+    };
+    add(passes_.a.dump(), passes_.a.pass, module->a.front());
+    add(passes_.b.dump(), passes_.b.pass, module->b);
+    return list;
+  }
+
+  /// Behind the last related output before a call.
+  [[nodiscard]] std::uint64_t begin_of(const ForwardPass& pass, std::size_t call) const {
+    const bool of_a = &pass == &passes_.a.pass;
+    std::uint64_t begin = pass.begin;
+    const auto see = [&](std::size_t other) {
+      const auto& output = pass.calls[other].output;
+      if (output && output->op < pass.calls[call].first) begin = std::max(begin, output->op + 1);
+    };
+    for (const JudgedModule& judged : report_.modules) {
+      const RelatedModule& module = passes_.related.modules[judged.module];
+      if (!of_a) see(module.b);
+      for (std::size_t i = 0; of_a && i < module.a.size(); ++i) see(module.a[i]);
+    }
+    // What runs inside of the operator that made it stands behind it.
+    const core::DumpSource& dump = (of_a ? passes_.a : passes_.b).dump();
+    while (begin < pass.calls[call].first && dump.op_head(begin).parent >= 0) ++begin;
+    return std::min(begin, pass.calls[call].first);
+  }
+
+  [[nodiscard]] std::string headline(const Json& document) const {
+    const char* which = "relate-agree";
+    if (report_.has_diverged()) {
+      which = "relate-diverged";
+    } else if (report_.no_verdict != NoVerdict::kNone) {
+      which = "relate-none";
+    }
+    Json model = document;
+    if (!document["findings"].empty()) model["first"] = document["findings"].front();
+    model["because"] = Json::object();
+    if (report_.no_verdict != NoVerdict::kNone) {
+      model["because"][json_of(report_.no_verdict).get<std::string>()] = true;
+    }
+    model["share"] = percent();
+    return say_unescaped(view_lines(which).front().text, model);
+  }
+
+  /// Of the elements of B's weights, those that are proved to be A's.
+  [[nodiscard]] double percent() const {
+    const comparators::RelatedModules& related = passes_.related;
+    if (related.elements == 0) return 0;
+    return 100 * static_cast<double>(related.proved) / static_cast<double>(related.elements);
+  }
+
+  const TwoPasses& passes_;
+  const RelateReport& report_;
+  const ShadowDump* shadow_;
+};
+
+/// Weights that are not one weight of A as it is: how they are made of A's.
+Json relations_json(const TwoPasses& passes) {
+  Json told = Json::array();
+  for (const comparators::RelatedWeight& relation : passes.relations) {
+    const comparators::Weight& weight = passes.b.weights.weights[relation.receiver];
+    comparators::ArrivedWeight arrived;
+    arrived.name = weight.name;
+    arrived.relation = relation;
+    const std::string text = relation_text(arrived, passes.a.weights);
+    if (text.find('(') != std::string::npos || text.find('[') != std::string::npos ||
+        text.find(".T") != std::string::npos) {
+      told.push_back(json_text(text));
+    }
+  }
+  return told;
+}
+
+std::string body_of(Json document, const TwoPasses& passes, bool all) {
+  constexpr std::size_t kShown = 8;
+  const auto cut = [&](Json& list, std::string_view more) {
+    if (all || list.size() <= kShown) return;
+    document[std::string(more)] = list.size() - kShown;
+    list.erase(list.begin() + static_cast<std::ptrdiff_t>(kShown), list.end());
+  };
+  document["below"] = document["findings"];
+  if (!document["below"].empty() && document["verdict"]["status"] == "diverged") {
+    document["first"] = document["below"].front();
+    document["below"].erase(0);
+  }
+  cut(document["below"], "more_below");
+  document["told"] = relations_json(passes);
+  cut(document["told"], "more_told");
+  Json& modules = document["modules"];
+  if (!all) {
+    std::erase_if(modules.get_ref<Json::array_t&>(), [](const Json& module) {
+      return module["state"] == "within" || module["state"] == "inherited";
+    });
+  }
+  cut(modules, "more_modules");
+  if (!document["tokens"].is_null() && !all) {
+    Json& worst = document["tokens"]["worst"];
+    const std::size_t shown = document["verdict"]["status"] == "diverged" ? 3 : 0;
+    while (worst.size() > shown) worst.erase(worst.size() - 1);
+  }
+  if (document["rows"].value("moved", false)) document["moved_rows"] = document["rows"];
+  if (!document["unrelated"].empty()) document["apart"] = Json::array({document["unrelated"]});
+  document["fixes"] = Json::array();
+  for (const Json& finding : document["findings"]) {
+    if (std::ranges::count(document["fixes"], finding["fix"]) == 0) {
+      document["fixes"].push_back(finding["fix"]);
+    }
+  }
+  return text_of(said_lines(view_lines("relate"), document), 2);
+}
+
+}  // namespace
+
+core::ExitCode emit_passes(const TwoPasses& passes,
+                           const RelateReport& report,
+                           const ShadowDump* shadow,
+                           const ReportFlags& flags,
+                           const GlobalOptions& globals) {
+  const Json document = PassesDocument(passes, report, shadow).make();
+  const auto produce = [&](std::string_view format, const auto& options, const TextSink& sink) {
+    if (format == "json") {
+      sink(to_document(document, options.pretty_json));
+      return;
+    }
+    std::string text = escape_name(document["headline"].get<std::string>()) + "\n";
+    if (options.verbosity >= 0) {
+      const bool all = flags.wants_all() || options.verbosity > 0;
+      text = wrapped(text + body_of(document, passes, all), options.columns);
+      for (const Json& command : document["next"]) {
+        text += "next: " + escape_name(command.get<std::string>()) + "\n";
+      }
+    }
+    sink(text);
+  };
+  flags.emit(flags.style(globals, "text"), produce);
+  return comparators::exit_code_of(report);
+}
+
+}  // namespace repro_check::cmd

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comparators/relate/forward_pass.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <string_view>
+#include <utility>
+
+#include "core/tensor/dtype.h"
+#include "core/trace/dataflow.h"
+#include "core/trace/op_record.h"
+
+namespace repro_check::comparators {
+namespace {
+
+constexpr std::string_view kOwnNamespace = "repro_check::";
+
+bool has_floats(const core::TensorRecord& tensor) {
+  return core::is_floating(tensor.dtype) && tensor.state == core::ContentState::kHashed;
+}
+
+bool is_inside(std::string_view path, std::string_view of) {
+  return of.empty() || path == of ||
+         (path.size() > of.size() && path.starts_with(of) && path[of.size()] == '.');
+}
+
+/// Whether an operator makes probabilities or a loss of what it is given.
+bool takes_logits(std::string_view base) {
+  constexpr std::array<std::string_view, 4> kNames{
+      "softmax", "log_softmax", "cross_entropy_loss", "logsumexp"};
+  return std::ranges::find(kNames, base) != kNames.end();
+}
+
+class PassReader {
+ public:
+  explicit PassReader(const core::DumpSource& dump) : dump_(dump) {}
+
+  std::optional<ForwardPass> read(std::size_t number) {
+    core::OpRecord record;
+    std::size_t pass = 0;
+    bool has_gone_on = false;  // behind the first module with weights
+    for (std::uint64_t i = 0; i < dump_.op_count(); ++i) {
+      dump_.read_op(i, record);
+      record.index = i;
+      if (!record.op || record.lane != core::kMainLane || record.parent >= 0) continue;
+      if (pass == number && is_open()) look_behind(record);
+      if (!counts(record)) continue;
+      const std::string& path = record.site->module_path;
+      const std::string weight = first_weight(record);
+      if (begins_.path.empty() && begins_.weight.empty() && !weight.empty()) {
+        begins_ = {path, weight};
+      } else if (!weight.empty() && begins_.path == path && begins_.weight == weight &&
+                 has_gone_on) {
+        has_gone_on = false;
+        if (++pass > number) break;
+      } else if (path != begins_.path) {
+        has_gone_on = true;
+      }
+      if (pass == number) add(record);
+    }
+    if (pass_.calls.empty()) return std::nullopt;
+    finish();
+    return std::move(pass_);
+  }
+
+ private:
+  struct Begin {
+    std::string path;
+    std::string weight;
+  };
+  /// A floating tensor that an operator made, with where it was made.
+  struct Made {
+    PassTensor tensor;
+    std::int64_t storage = -1;
+    std::string path;
+  };
+
+  static bool counts(const core::OpRecord& record) {
+    const bool forward =
+        record.phase == core::Phase::kForward || record.phase == core::Phase::kEval;
+    return forward && record.site &&
+           (!record.site->module_path.empty() || !record.site->module_type.empty()) &&
+           !record.op->name.starts_with(kOwnNamespace);
+  }
+
+  static std::string first_weight(const core::OpRecord& record) {
+    for (const core::TensorRecord& tensor : record.tensors) {
+      const core::TensorSource source = core::named_source(tensor.name);
+      if (core::is_input(tensor) && source.kind == core::SourceKind::kState) {
+        return std::string(source.name);
+      }
+    }
+    return {};
+  }
+
+  [[nodiscard]] bool is_open() const { return !pass_.calls.empty(); }
+
+  /// The operators between the modules and behind them read what these made.
+  void look_behind(const core::OpRecord& record) {
+    for (std::size_t i = 0; i < record.tensors.size(); ++i) {
+      const core::TensorRecord& tensor = record.tensors[i];
+      if (!core::is_input(tensor) || tensor.storage < 0) continue;
+      last_read_[tensor.storage] = record.index;
+      if (takes_logits(core::base_name(record.op->name)) && has_floats(tensor) &&
+          record.phase != core::Phase::kBackward && tensor.slot == "self") {
+        pass_.logits.push_back(tensor_of(record, i));
+      }
+    }
+  }
+
+  PassTensor tensor_of(const core::OpRecord& record, std::size_t i) const {
+    const core::TensorRecord& tensor = record.tensors[i];
+    PassTensor found{record.index, static_cast<std::uint32_t>(i), tensor.content_key(), {}};
+    std::int64_t maker = tensor.producer;
+    while (maker >= 0 && static_cast<std::uint64_t>(maker) < dump_.op_count()) {
+      const core::OpRecord head = dump_.op_head(static_cast<std::uint64_t>(maker));
+      if (head.parent < 0) {
+        if (head.op) found.maker = core::base_name(head.op->name);
+        break;
+      }
+      maker = head.parent < maker ? head.parent : -1;
+    }
+    return found;
+  }
+
+  void add(const core::OpRecord& record) {
+    const std::string& path = record.site->module_path;
+    std::erase_if(open_,
+                  [&](std::size_t call) { return !is_inside(path, pass_.calls[call].path); });
+    for (std::size_t end = 0; end != std::string::npos;) {
+      const std::string part = path.substr(0, end);
+      const bool is_there = std::ranges::any_of(
+          open_, [&](std::size_t call) { return pass_.calls[call].path == part; });
+      if (!is_there) {
+        open_.push_back(pass_.calls.size());
+        ModuleCall& call = pass_.calls.emplace_back();
+        call.path = part;
+        call.first = record.index;
+      }
+      if (end == path.size()) break;
+      end = std::min(path.find('.', end + 1), path.size());
+    }
+    for (const std::size_t call : open_) pass_.calls[call].last = record.index;
+    ModuleCall& own = pass_.calls[*std::ranges::find_if(
+        open_, [&](std::size_t call) { return pass_.calls[call].path == path; })];
+    own.type = record.site->module_type;
+    take_tensors(record, own);
+    if (pass_.calls.size() == 1) pass_.begin = record.index;
+    pass_.end = record.index + 1;
+  }
+
+  void take_tensors(const core::OpRecord& record, ModuleCall& own) {
+    const bool looks_up = core::base_name(record.op->name) == "embedding";
+    for (std::size_t i = 0; i < record.tensors.size(); ++i) {
+      const core::TensorRecord& tensor = record.tensors[i];
+      const core::TensorSource source = core::named_source(tensor.name);
+      if (core::is_output(tensor)) {
+        if (has_floats(tensor)) made_.push_back({tensor_of(record, i), tensor.storage, own.path});
+      } else if (source.kind == core::SourceKind::kState) {
+        const std::string name(source.name);
+        if (std::ranges::find(own.weights, name) == own.weights.end()) own.weights.push_back(name);
+        own.looks_up = own.looks_up || looks_up;
+      } else if (looks_up && tensor.state == core::ContentState::kHashed) {
+        if (!own.indices) own.indices = tensor_of(record, i);
+      } else if (has_floats(tensor) && !own.input) {
+        own.input = tensor_of(record, i);
+      }
+    }
+  }
+
+  void finish() {
+    for (std::size_t i = 0; i < pass_.calls.size(); ++i) {
+      ModuleCall& call = pass_.calls[i];
+      call.is_leaf = i + 1 == pass_.calls.size() || pass_.calls[i + 1].first > call.last ||
+                     !is_inside(pass_.calls[i + 1].path, call.path);
+      const Made* last = nullptr;
+      const Made* handed_out = nullptr;
+      const auto begin = std::ranges::lower_bound(
+          made_, call.first, {}, [](const Made& made) { return made.tensor.op; });
+      for (auto made = begin; made != made_.end() && made->tensor.op <= call.last; ++made) {
+        if (!is_inside(made->path, call.path)) continue;
+        last = &*made;
+        const auto read = last_read_.find(made->storage);
+        if (read != last_read_.end() && read->second > call.last) handed_out = &*made;
+      }
+      if (handed_out == nullptr) handed_out = last;
+      if (handed_out != nullptr) call.output = handed_out->tensor;
+    }
+  }
+
+  const core::DumpSource& dump_;
+  ForwardPass pass_;
+  Begin begins_;
+  std::vector<std::size_t> open_;
+  std::vector<Made> made_;
+  std::map<std::int64_t, std::uint64_t> last_read_;  ///< op index, by storage
+};
+
+}  // namespace
+
+std::uint64_t PassTensor::rows() const {
+  const auto elements = static_cast<std::uint64_t>(core::element_count(content.shape));
+  return width() == 0 ? 0 : elements / width();
+}
+
+core::Dtype ForwardPass::dtype() const {
+  std::map<core::Dtype, std::size_t> counts;
+  for (const ModuleCall& call : calls) {
+    if (call.output && !call.weights.empty()) ++counts[call.output->content.dtype];
+  }
+  if (counts.empty()) return core::Dtype::kFloat32;
+  return std::ranges::max_element(counts, {}, [](const auto& each) { return each.second; })->first;
+}
+
+std::optional<ForwardPass> read_pass(const core::DumpSource& dump, std::size_t number) {
+  return PassReader(dump).read(number);
+}
+
+}  // namespace repro_check::comparators
