@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "cmd/audit/audit_artefact.h"
 #include "cmd/audit/audit_line.h"
 #include "cmd/audit/audit_view.h"
 #include "cmd/options/command.h"
@@ -100,14 +101,14 @@ class AuditCommand final : public Command {
     const bool has_program = !command_.empty() || (config_.given() && !dump_);
     if (dump_.has_value() == has_program || (config_.given() && !command_.empty())) {
       throw usage_error(
-          "audit takes one of a recording, a configuration and, behind --, a program",
+          "audit takes one of a recording or an exported model, a configuration and, behind --, a "
+          "program",
           "repro-check audit DUMP, or repro-check audit -- python train.py; a configuration beside "
           "a recording says which findings are expected");
     }
     report_.check_output();
     require_audit_formats(report_);
     comparators::AuditPlan plan;
-    plan.rules = rules_of(checks_);
     plan.today = std::chrono::floor<std::chrono::days>(std::chrono::system_clock::now());
     if (dump_ && !config_.given()) {
       if (!config_.flags().empty()) {
@@ -115,6 +116,9 @@ class AuditCommand final : public Command {
                           "leave it out, or give the configuration that it changes");
       }
       return judge(*dump_, std::move(plan), globals);
+    }
+    if (!dump_ && config_.given() && is_artefact(config_.file())) {
+      return judge(config_.file(), std::move(plan), globals);
     }
     if (!command_.empty()) config_.take_command(command_);
     if (!dump_) {
@@ -125,17 +129,29 @@ class AuditCommand final : public Command {
     plan.expected = config.audit.expected;
     require_known(plan.expected);
     if (dump_) return judge(*dump_, std::move(plan), globals);
-    return record(config, std::move(plan), globals);
+    const configs::RunSpec& run = choose_run(config, std::nullopt);
+    if (run.program) {
+      plan.rules = rules_of(checks_);  // before it runs
+      return record(config, std::move(plan), globals);
+    }
+    return judge(run.model.path.string(), std::move(plan), globals);
   }
 
  private:
   [[nodiscard]] core::ExitCode judge(const std::string& dump,
                                      comparators::AuditPlan plan,
                                      const GlobalOptions& globals) const {
-    const bool all_asked = !plan.rules.empty();
-    Audited audited = audit_dumps(dump, std::move(plan));
+    Audited audited;
+    if (is_artefact(dump)) {
+      audited.dump = dump;
+      audited.report = audit_artefact(dump, checks_, std::move(plan));
+      audited.sources.emplace_back();
+    } else {
+      plan.rules = rules_of(checks_);
+      audited = audit_dumps(dump, std::move(plan));
+    }
     audited.exit_code =
-        comparators::exit_code_of(audited.report, audit_failure(fail_on_), all_asked);
+        comparators::exit_code_of(audited.report, audit_failure(fail_on_), !checks_.empty());
     return emit_audit(audited, report_, globals);
   }
 
@@ -145,11 +161,6 @@ class AuditCommand final : public Command {
                                       const GlobalOptions& globals) const {
     RecordingJob job;
     job.run = choose_run(config, std::nullopt);
-    if (!job.run.program) {
-      throw usage_error(
-          config_.file() + ": names a model, not a program",
-          "audit a recording of it: repro-check record -c " + shell_quote(config_.file()));
-    }
     job.run.name = "audit";
     job.dump = fs::proximate(config.dump_directory(job.run));
     const OutputLocks held = hold_alone({job.run.dump.directory});

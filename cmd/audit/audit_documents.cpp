@@ -2,8 +2,11 @@
 // An audit in the formats that CI systems read, and as a page.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <set>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -69,9 +72,8 @@ std::string audit_sarif(const Audited& audited,
   Json rules = Json::array();
   std::set<comparators::FindingId> known;
   for (const auto& rule : comparators::audit_rules()) {
-    if (!rule.id) continue;
-    known.insert(*rule.id);
-    rules.push_back(sarif_rule(*rule.id));
+    known.insert(rule.id);
+    rules.push_back(sarif_rule(rule.id));
   }
   Json results = Json::array();
   for (const AuditFinding& each : audited.report.open()) {
@@ -220,10 +222,52 @@ std::string audit_markdown(const AuditSaid& said) {
   return out;
 }
 
+namespace {
+
+/// Where in its recording a finding was seen first, and how often in all.
+std::string html_place(const Json& finding) {
+  const Json& where = finding["where"];
+  const auto number = [](const Json& of, const char* name) {
+    return of.contains(name) ? format_count(of[name].get<std::uint64_t>()) : std::string();
+  };
+  std::string op = number(where, "op");
+  std::string bar;
+  if (!op.empty()) {
+    constexpr double kWidth = 1000;
+    const double of = std::max(1.0, finding["of"].get<double>());
+    op += " of " + number(finding, "of");
+    bar = fmt::format(
+        "<svg width=\"100%\" height=\"12\" viewBox=\"0 0 {0} 12\" preserveAspectRatio=\"none\" "
+        "role=\"img\" aria-label=\"operator {1}\"><rect width=\"{0}\" height=\"12\" "
+        "fill=\"currentColor\" opacity=\"0.15\"/><rect x=\"{2:.0f}\" width=\"8\" height=\"12\" "
+        "fill=\"currentColor\"/></svg>\n",
+        kWidth,
+        html_text(op),
+        (kWidth - 8) * where["op"].get<double>() / of);
+  }
+  std::string ranks;
+  for (const Json& rank : finding["ranks"]) {
+    ranks += (ranks.empty() ? "" : ", ") + std::to_string(rank.get<std::uint32_t>());
+  }
+  const std::string facts = html_facts({{"step", number(where, "step")},
+                                        {"operator", op},
+                                        {"module", finding["module"].get<std::string>()},
+                                        {"tensor", where.value("tensor", "")},
+                                        {"line", where.value("line", "")},
+                                        {"times", number(finding, "times")},
+                                        {"ranks", ranks}});
+  return "<section class=\"card values\"><h2>Where it was seen first</h2>\n" + bar + facts +
+         "</section>\n";
+}
+
+}  // namespace
+
 std::string audit_html(const AuditSaid& said) {
   const Json& document = said.document;
   const int code = document["verdict"]["exit_code"];
-  const std::size_t end = said.headline.find_first_of(" :");
+  // `PROOF untied at step 3`, but `NO PROOF: 3 of 22 rules`
+  const bool is_proof = said.headline.starts_with("PROOF ");
+  const std::size_t end = said.headline.find(is_proof ? ' ' : ':');
   HtmlPage page{said.headline, "", "", {}};
   page.main = fmt::format(
       "<article class=\"{}\"><header>{}</header>\n",
@@ -238,11 +282,18 @@ std::string audit_html(const AuditSaid& said) {
     answers.why = finding["text"];
     answers.code = finding["code"];
     answers.fix = finding["fix"];
-    page.main += html_answers(answers, "");
+    page.main += html_answers(answers, html_place(finding));
   }
   std::string rows;
   for (const Json& open : document["not_audited"]) {
     for (const Json& rule : open["rules"]) rows += html_row({rule, open["why"], open["fix"]}, true);
+  }
+  for (const Json& known : document["expected"]) {
+    rows += html_row(
+        {known["match"],
+         known["outcome"],
+         known["reason"].get<std::string>() + "; until " + known["expires"].get<std::string>()},
+        true);
   }
   for (const Json& rule : document["audited"]) rows += html_row({rule, "audited", ""}, true);
   page.main += "<section class=\"card text\"><h2>Rules</h2>\n" +

@@ -37,6 +37,9 @@ Json finding_json(const AuditFinding& finding, const Audited& audited) {
   json["ranks"] = finding.ranks;
   json["module"] = json_text(finding.site ? finding.site->module_path : std::string());
   json["code"] = json_text(code_of(finding, audited));
+  if (finding.finding.where.op) {
+    json["of"] = json_integer(audited.report.rows.at(finding.recording));
+  }
   return json;
 }
 
@@ -150,7 +153,8 @@ AuditSaid said_of(const Audited& audited) {
                   {"proofs", report.count(Weight::kProof)},
                   {"suspicions", report.count(Weight::kSuspicion)}}},
                 {"recordings", report.recordings},
-                {"operators", json_integer(report.operators)}};
+                {"operators", json_integer(report.operators)},
+                {"constants", report.constants}};
   document["findings"] = Json::array();
   document["excused"] = Json::array();
   for (const AuditFinding& each : report.findings) {
@@ -180,7 +184,8 @@ std::string audit_text(const AuditSaid& said, const DocumentOptions& options) {
   Json rest{{"open", document["not_audited"]},
             {"expected", document["expected"]},
             {"audited", document["audited"].size()},
-            {"operators", document["operators"]}};
+            {"operators", document["operators"]},
+            {"constants", document["constants"]}};
   std::size_t asked = document["audited"].size();
   for (const Json& open : document["not_audited"]) asked += open["rules"].size();
   rest["asked"] = asked;

@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "comparators/audit/constants.h"
 #include "comparators/judge/rule_book.h"
 #include "core/trace/program_records.h"
 #include "core/trace/record_names.h"
@@ -19,10 +20,10 @@ namespace {
 using Need = AuditNeed;
 
 constexpr AuditRule by_trace(FindingId id, Need need, decltype(AuditRule::of_trace) find) {
-  return {id, {}, need, find, nullptr};
+  return {id, need, find, nullptr};
 }
 constexpr AuditRule by_ranks(FindingId id, Need need, decltype(AuditRule::of_ranks) find) {
-  return {id, {}, need, nullptr, find};
+  return {id, need, nullptr, find};
 }
 
 constexpr std::array kRules{
@@ -30,13 +31,13 @@ constexpr std::array kRules{
     by_trace(FindingId::kRestoredThenOverwritten, Need::kWhole, &find_restored_then_overwritten),
     by_trace(FindingId::kCopyDidNotCopy, Need::kOperators, &find_copy_that_did_not),
     by_trace(FindingId::kDivisorZero, Need::kProgram, &find_divisor_zero),
-    AuditRule{{}, "filled-on-partial", Need::kPlacements},
+    by_trace(FindingId::kFilledOnPartial, Need::kRanks, &find_filled_on_partial),
     by_ranks(FindingId::kWeightsNeverMoved, Need::kProgram, &find_never_moved),
     by_ranks(FindingId::kTrainedAndValidated, Need::kSamples, &find_trained_and_validated),
     by_trace(FindingId::kWorkersDrawAlike, Need::kSamples, &find_workers_draw_alike),
     by_ranks(FindingId::kEveryWorkerReadsAll, Need::kSamples, &find_read_by_every_worker),
     by_ranks(FindingId::kSameOrder, Need::kSamples, &find_same_order),
-    by_ranks(FindingId::kTwiceInABatch, Need::kRanks, &find_twice_in_a_batch),
+    by_ranks(FindingId::kTwiceInABatch, Need::kLoaderOfRanks, &find_twice_in_a_batch),
     by_trace(FindingId::kWeightWithoutEffect, Need::kWhole, &find_weight_without_effect),
     by_trace(FindingId::kTrainsInEval, Need::kWhole, &find_trains_in_eval),
     by_trace(FindingId::kNotWhatTheStepLeft, Need::kWhole, &find_not_what_the_step_left),
@@ -47,7 +48,7 @@ constexpr std::array kRules{
     by_trace(FindingId::kUntied, Need::kWhole, &find_untied),
     by_trace(FindingId::kStepWithoutBackward, Need::kWhole, &find_step_without_backward),
     by_trace(FindingId::kLostInRounding, Need::kValues, &find_lost_in_rounding),
-    AuditRule{{}, "epoch-never-arrives", Need::kAttributes},
+    by_trace(FindingId::kEpochNeverArrives, Need::kAttributes, &find_epoch_never_arrives),
 };
 
 /// Whether operators were left out, so that one that is not there may have been called.
@@ -55,8 +56,17 @@ bool is_part(const core::TraceSummary& trace) {
   return !trace.include.empty() || !trace.exclude.empty() || !trace.only.empty();
 }
 
+/// Whether loaders with workers tell what was set behind these. Old recordings do not.
+bool is_told_of_workers(const AuditTrace& trace) {
+  return std::ranges::none_of(trace.batches(), [](const AuditBatch& batch) {
+    return batch.loader >= 0 && batch.workers > 0 && !batch.unseen;
+  });
+}
+
 /// Why a rule cannot be asked of a recording.
-std::optional<Phrase> lack_of(AuditNeed need, const core::DumpSource& dump, const DataOrder* data) {
+std::optional<Phrase> lack_of(AuditNeed need,
+                              const core::DumpSource& dump,
+                              const AuditTrace* trace) {
   const core::RunManifest& manifest = dump.manifest();
   const auto lacks = [](std::string_view key) { return std::optional<Phrase>(Phrase(key)); };
   if (manifest.is_of_blocks()) return lacks("audit-of-blocks");
@@ -68,16 +78,17 @@ std::optional<Phrase> lack_of(AuditNeed need, const core::DumpSource& dump, cons
     case AuditNeed::kWhole:
       return is_part(manifest.trace) ? lacks("audit-of-part") : std::nullopt;
     case AuditNeed::kRanks:
+    case AuditNeed::kLoaderOfRanks:
       if (core::environment_fact(manifest, core::kRanks) == nullptr) return lacks("audit-of-one");
+      if (need == AuditNeed::kRanks) return std::nullopt;
       [[fallthrough]];
     case AuditNeed::kSamples:
-      return data == nullptr || data->empty() ? lacks("audit-without-loader") : std::nullopt;
+    case AuditNeed::kAttributes:
+      if (trace->data().empty()) return lacks("audit-without-loader");
+      if (need == AuditNeed::kSamples || is_told_of_workers(*trace)) return std::nullopt;
+      return lacks("audit-without-attributes");
     case AuditNeed::kValues:
       return manifest.trace.level == "tensor" ? std::nullopt : lacks("audit-without-values");
-    case AuditNeed::kPlacements:
-      return lacks("audit-without-placements");
-    case AuditNeed::kAttributes:
-      return lacks("audit-without-attributes");
   }
   return std::nullopt;
 }
@@ -106,6 +117,7 @@ const AuditRule* rule_of_finding(std::string_view id) noexcept {
       FindingId::kInNoOptimizer, FindingId::kWithoutGradient, FindingId::kNotMoved};
   const bool is_of_parameters =
       std::ranges::find(kOfParameters, id, &finding_id) != kOfParameters.end();
+  if (id == constants_rule().name()) return &constants_rule();
   return find_audit_rule(is_of_parameters ? finding_id(FindingId::kWeightsNeverMoved) : id);
 }
 
@@ -168,6 +180,7 @@ void Audit::put(const AuditRule& rule, std::vector<Finding> findings, const Audi
       return known.rule == &rule && known.finding.id == said.id &&
              known.expected == added.expected && known.finding.weight == said.weight &&
              known.finding.where.line == said.where.line &&
+             (trace != nullptr || known.finding.where.tensor == said.where.tensor) &&
              (!said.where.line.empty() || known.finding.fields == said.fields);
     });
     const auto rank = said.where.rank;
@@ -200,7 +213,7 @@ bool Audit::see(const core::DumpSource& dump, const std::optional<std::uint32_t>
   if (trace && !trace->is_whole()) return false;
   for (const AuditRule* rule : plan_.rules) {
     if (plan_.is_late && plan_.is_late()) return false;
-    const auto lack = lack_of(rule->need, dump, trace ? &trace->data() : nullptr);
+    const auto lack = lack_of(rule->need, dump, trace ? &*trace : nullptr);
     if (lack) {
       if (std::ranges::find(report_.not_audited, rule, &NotAudited::rule) ==
           report_.not_audited.end()) {
@@ -215,6 +228,7 @@ bool Audit::see(const core::DumpSource& dump, const std::optional<std::uint32_t>
   }
   if (trace) keep(*trace, rank);
   ++report_.recordings;
+  report_.rows.push_back(dump.op_count());
   report_.operators += dump.manifest().trace.operator_calls();
   return true;
 }
@@ -245,7 +259,7 @@ AuditReport Audit::finish() {
   }
   settle();
   std::ranges::stable_sort(report_.findings, std::less(), [](const AuditFinding& each) {
-    return std::tuple(each.expected.has_value(), each.finding.weight, each.rule - kRules.data());
+    return std::tuple(each.expected.has_value(), each.finding.weight, each.rule);
   });
   for (AuditFinding& each : report_.findings) {
     each.finding.with("times", each.times);

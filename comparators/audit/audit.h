@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "comparators/audit/rules.h"
@@ -23,26 +24,24 @@ namespace repro_check::comparators {
 
 /// What a recording has to hold for a rule.
 enum class AuditNeed : std::uint8_t {
-  kOperators,   ///< the calls of operators: no recording of blocks has them
-  kProgram,     ///< and losses and steps of optimizers
-  kWhole,       ///< and all of them, since a program's first one: none was left out
-  kSamples,     ///< which samples loaders hand out, and digests of these
-  kRanks,       ///< the same of several ranks
-  kValues,      ///< the bytes of tensors
-  kPlacements,  ///< the placement of arguments: no recording has it yet
-  kAttributes,  ///< a digest of what a dataset was told: no recording has it yet
+  kOperators,      ///< the calls of operators: no recording of blocks has them
+  kProgram,        ///< and losses and steps of optimizers
+  kWhole,          ///< and all of them, since a program's first one: none was left out
+  kSamples,        ///< which samples loaders hand out, and digests of these
+  kAttributes,     ///< and what was set of a dataset behind the back of its workers
+  kRanks,          ///< the program ran on several ranks
+  kLoaderOfRanks,  ///< and has kSamples
+  kValues,         ///< the bytes of tensors
 };
 
-/// One rule, by the finding that it is about, or by a name as long as no recording holds what it
-/// needs.
+/// One rule, by the finding that it is about.
 struct AuditRule {
-  std::optional<FindingId> id;
-  std::string_view only_name;
+  FindingId id{};
   AuditNeed need = AuditNeed::kOperators;
   std::vector<Finding> (*of_trace)(const AuditTrace& trace) = nullptr;
   std::vector<Finding> (*of_ranks)(std::span<const AuditShare> shares) = nullptr;
 
-  [[nodiscard]] std::string_view name() const noexcept { return id ? finding_id(*id) : only_name; }
+  [[nodiscard]] std::string_view name() const noexcept { return finding_id(id); }
 };
 
 /// All of them, the one that does most damage first.
@@ -76,7 +75,9 @@ struct AuditReport {
   /// kExcused, kAgreed where nothing is found, kNotJudged where its rule was not audited, kExpired.
   std::vector<ExpectedOutcome> expected;
   std::size_t recordings = 0;
+  std::vector<std::uint64_t> rows;  ///< of each recording: its operators and other records
   std::uint64_t operators = 0;
+  std::size_t constants = 0;  ///< of an exported model
 
   /// Those that are not excused: they come first.
   [[nodiscard]] std::span<const AuditFinding> open() const noexcept;
@@ -107,7 +108,11 @@ class Audit {
   /// @return false where it was stopped: then there is no report
   /// @throws core::Error{kDumpDamaged}, kNotComparable
   bool see(const core::DumpSource& dump, const std::optional<std::uint32_t>& rank = {});
-  /// To be called once, behind one see() at least.
+  /// Of what is no recording. @param rule  one of the plan
+  void add(const AuditRule& rule, std::vector<Finding> findings) {
+    put(rule, std::move(findings), nullptr);
+  }
+  /// To be called once, behind one see() or add() at least.
   AuditReport finish();
 
  private:

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <limits>
 #include <utility>
@@ -37,6 +38,25 @@ TrainFlag train_flag(const core::OpRecord& record) {
     }
   }
   return TrainFlag::kUntold;
+}
+
+/// `fill_`, `add_` and `sub_` with a number, which a tensor that is a sum over ranks has once a
+/// rank.
+bool adds_number(const core::OpRecord& record) {
+  constexpr std::array<std::string_view, 3> kAdding{"aten::fill_", "aten::add_", "aten::sub_"};
+  if (std::ranges::find(kAdding, record.op->name) == kAdding.end()) return false;
+  return std::ranges::any_of(record.arguments, [](const core::Argument& argument) {
+    if (argument.name != "value" && argument.name != "other") return false;
+    const auto* real = std::get_if<double>(&argument.value.data);
+    const auto* integer = std::get_if<std::int64_t>(&argument.value.data);
+    return (real != nullptr && *real != 0) || (integer != nullptr && *integer != 0);
+  });
+}
+
+bool sums_ranks(const core::OpRecord& record) {
+  if (!record.op->name.starts_with("_c10d_functional::")) return false;
+  const auto* kind = core::argument_as<std::string>(record, "reduce_op");
+  return kind != nullptr && *kind == "sum";
 }
 
 bool has_rate(const core::OpRecord& record) {
@@ -148,7 +168,11 @@ void AuditTrace::add(const core::OpRecord& record) {
   }
   call.op = number(record.op->full_name());
   call.base = number(record.op->name);
-  call.modes = number(record.modes);
+  std::string_view modes = record.modes;
+  call.in_eval = modes.ends_with(core::kModuleInEval);
+  if (call.in_eval) modes.remove_suffix(core::kModuleInEval.size());
+  call.modes = number(modes.ends_with(' ') ? modes.substr(0, modes.size() - 1) : modes);
+  call.parent = static_cast<std::int32_t>(record.parent);
   call.site = number(record.site);
   call.step = record.step;
   call.lane = record.lane;
@@ -158,6 +182,8 @@ void AuditTrace::add(const core::OpRecord& record) {
   if (call.drew) call.scalars = scalars_of(record);
   if (!call.is_named) {
     call.training = train_flag(record);
+    call.adds_number = adds_number(record);
+    call.sums_ranks = sums_ranks(record);
     if (call.phase == core::Phase::kEval && !batches_.empty()) batches_.back().evaluated = true;
     return;
   }
@@ -178,7 +204,10 @@ void AuditTrace::add_batch(const core::OpRecord& record) {
     ordered_[record.lane] = {core::argument_or<std::int64_t>(record, core::kOrderLoader),
                              core::argument_or<std::int64_t>(record, core::kOrderEpoch),
                              core::argument_or<std::int64_t>(record, core::kOrderWorkers),
-                             core::list_argument<std::int64_t>(record, core::kOrderSamples)};
+                             core::list_argument<std::int64_t>(record, core::kOrderSamples),
+                             {}};
+    const auto* unseen = core::argument_as<std::string>(record, core::kOrderUnseen);
+    if (unseen != nullptr) ordered_[record.lane].unseen = *unseen;
   }
   if (record.op->name != core::kBatchRecord) return;
   AuditBatch& batch = batches_.emplace_back();
@@ -190,6 +219,7 @@ void AuditTrace::add_batch(const core::OpRecord& record) {
     batch.epoch = ordered->second.epoch;
     batch.workers = ordered->second.workers;
     batch.samples = std::move(ordered->second.samples);
+    batch.unseen = std::move(ordered->second.unseen);
     ordered_.erase(ordered);
   }
   const auto halves = core::list_argument<std::int64_t>(record, core::kSampleDigests);

@@ -64,12 +64,16 @@ struct AuditCall {
   std::uint32_t outputs = 0;
   TextId op = 0;     ///< `aten::add.Tensor`
   TextId base = 0;   ///< `aten::add`
-  TextId modes = 0;  ///< as core::OpHead::modes
+  TextId modes = 0;  ///< as core::OpHead::modes, without that of the module
   std::uint32_t site = 0;
   std::uint32_t step = 0;
   std::uint32_t lane = 0;
+  std::int32_t parent = -1;  ///< op index
   core::Phase phase = core::Phase::kForward;
   TrainFlag training = TrainFlag::kUntold;
+  bool in_eval = false;      ///< its module is known to be in evaluation mode
+  bool adds_number = false;  ///< a number other than 0 is written, or added, in place
+  bool sums_ranks = false;   ///< a sum over ranks, which is no in-place operator
   bool drew = false;
   bool is_named = false;  ///< a record that stands for no operator
 };
@@ -91,6 +95,8 @@ struct AuditBatch {
   bool evaluated = false;             ///< a module in evaluation mode follows, before another batch
   std::vector<std::int64_t> samples;  ///< their numbers in the dataset
   std::vector<core::Digest> contents;  ///< of each
+  /// What was set of the dataset since the workers began; none where that is not told.
+  std::optional<std::string> unseen;
 };
 
 /// One recording, read once: what the rules of an audit are functions of. 200 bytes an operator of
@@ -166,6 +172,7 @@ class AuditTrace {
     std::int64_t epoch = 0;
     std::int64_t workers = 0;
     std::vector<std::int64_t> samples;
+    std::optional<std::string> unseen;
   };
 
   const core::DumpSource& dump_;

@@ -24,15 +24,21 @@ std::vector<Finding> find_dropout_in_eval(const AuditTrace& trace) {
   std::vector<Finding> findings;
   for (std::uint32_t call = 0; call < trace.size(); ++call) {
     const AuditCall& each = trace[call];
-    if (each.phase != core::Phase::kEval || each.is_named) continue;
+    if (each.is_named || !(each.phase == core::Phase::kEval || each.in_eval)) continue;
     is_quiet = is_quiet || (each.base == dropout && each.training == TrainFlag::kOff);
     // A Dropout module that draws was put into training mode: Monte Carlo dropout does.
     const bool draws = each.drew && each.training == TrainFlag::kOn;
     if (!draws || is_of_dropout_module(trace, call)) continue;
-    findings.push_back(trace.at(FindingId::kDropoutInEval, Finding::Weight::kSuspicion, call));
+    using enum Finding::Weight;
+    findings.push_back(trace.at(FindingId::kDropoutInEval, each.in_eval ? kProof : kSuspicion, call)
+                           .with("told", each.in_eval));
   }
-  // Where no module of dropout is seen to keep still, none is known to be in evaluation mode.
-  return is_quiet ? findings : std::vector<Finding>();
+  // Where no module of dropout is seen to keep still, none is known to be in evaluation mode, but
+  // for those of which it is told.
+  if (!is_quiet)
+    std::erase_if(findings,
+                  [](const Finding& each) { return each.weight != Finding::Weight::kProof; });
+  return findings;
 }
 
 namespace {

@@ -41,6 +41,8 @@ std::vector<Finding> find_workers_draw_alike(const AuditTrace& trace);
 std::vector<Finding> find_divisor_zero(const AuditTrace& trace);
 std::vector<Finding> find_weight_without_effect(const AuditTrace& trace);
 std::vector<Finding> find_lost_in_rounding(const AuditTrace& trace);
+std::vector<Finding> find_filled_on_partial(const AuditTrace& trace);
+std::vector<Finding> find_epoch_never_arrives(const AuditTrace& trace);
 std::vector<Finding> find_never_moved(std::span<const AuditShare> shares);
 std::vector<Finding> find_same_order(std::span<const AuditShare> shares);
 std::vector<Finding> find_read_by_every_worker(std::span<const AuditShare> shares);

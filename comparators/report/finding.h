@@ -118,6 +118,9 @@ enum class FindingId : std::uint8_t {
   kDivisorZero,
   kWeightWithoutEffect,
   kLostInRounding,
+  kFilledOnPartial,
+  kEpochNeverArrives,
+  kConstantLooksDrawn,
   // What a resumed run goes on from.
   kStateNotSaved,
   kStateNotLoaded,

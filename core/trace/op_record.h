@@ -187,6 +187,10 @@ struct OpHead {
 };
 
 inline constexpr std::string_view kDefaultDtypeMode = "default_dtype";
+/// The last of OpHead::modes, where the module that makes the call is in evaluation mode. Decides
+/// no dtype.
+inline constexpr std::string_view kModuleMode = "module";
+inline constexpr std::string_view kModuleInEval = "module=eval";
 
 /// Name and value of each of OpHead::modes: `autocast.cpu` and `bfloat16`.
 std::vector<std::pair<std::string_view, std::string_view>> call_modes(std::string_view modes);

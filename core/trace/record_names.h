@@ -19,6 +19,9 @@ inline constexpr std::string_view kOrderLoader = "loader";
 inline constexpr std::string_view kOrderEpoch = "epoch";
 /// `order`: how many.
 inline constexpr std::string_view kOrderWorkers = "workers";
+/// `order`: with workers: numbers, texts and truth values of the dataset that were set since its
+/// workers began, by name: `epoch, transform.step`.
+inline constexpr std::string_view kOrderUnseen = "unseen";
 /// What a `DataLoader` returned, by path.
 inline constexpr std::string_view kBatchRecord = "repro_check::batch";
 /// `batch`: two halves of a digest for each sample in host memory.

@@ -708,8 +708,8 @@ void repro_check_define_module(std::uint32_t number, const char* path, const cha
   when_active([&](capture::Capture&) { recording()->sites().define_module(number, path, type); });
 }
 
-void repro_check_enter_module(std::uint32_t number) {
-  when_active([&](capture::Capture&) { recording()->sites().enter_module(number); });
+void repro_check_enter_module(std::uint32_t number, int in_eval) {
+  when_active([&](capture::Capture&) { recording()->sites().enter_module(number, in_eval != 0); });
 }
 
 void repro_check_leave_module() {
@@ -977,12 +977,14 @@ void repro_check_order(const repro_check_epoch* epoch,
     if (samples != nullptr) {
       values.emplace_back(core::kOrderSamples, std::vector<std::int64_t>(samples, samples + count));
     }
-    capture.record_values(std::string(core::kOrderRecord),
-                          values,
-                          {{std::string(core::kSampler), std::string(epoch->sampler)},
-                           {std::string(core::kOrderLoader), epoch->loader},
-                           {std::string(core::kOrderEpoch), epoch->epoch},
-                           {std::string(core::kOrderWorkers), epoch->workers}});
+    capture::NamedValues told{{std::string(core::kSampler), std::string(epoch->sampler)},
+                              {std::string(core::kOrderLoader), epoch->loader},
+                              {std::string(core::kOrderEpoch), epoch->epoch},
+                              {std::string(core::kOrderWorkers), epoch->workers}};
+    if (epoch->unseen != nullptr) {
+      told.emplace_back(core::kOrderUnseen, std::string(epoch->unseen));
+    }
+    capture.record_values(std::string(core::kOrderRecord), values, std::move(told));
   });
 }
 

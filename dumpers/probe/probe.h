@@ -64,7 +64,8 @@ int repro_check_ran_unread();
 
 /// The module `number`, from 1, as named_modules() has it.
 void repro_check_define_module(std::uint32_t number, const char* path, const char* type);
-void repro_check_enter_module(std::uint32_t number);
+/// @param in_eval  whether it is in evaluation mode
+void repro_check_enter_module(std::uint32_t number, int in_eval);
 void repro_check_leave_module();
 
 /// The same at depth blocks, of roots and of blocks.
@@ -186,6 +187,7 @@ struct repro_check_epoch {
   std::int64_t loader;
   std::int64_t epoch;  ///< from 0
   std::int64_t workers;
+  const char* unseen;  ///< what was set of the dataset since its workers began; null without these
 };
 
 /// Appends a record of which samples a loader takes for the batch that comes.

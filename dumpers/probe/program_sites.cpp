@@ -26,6 +26,7 @@ struct Told {
   struct Module {
     std::uint32_t number;
     bool in_backward;  ///< entered there: a forward pass again
+    bool in_eval;      ///< in evaluation mode
   };
   bool is_told = false;         ///< of modules, and of what is between
   std::vector<Module> modules;  ///< entered and not left
@@ -99,11 +100,11 @@ void ProgramSites::define_module(std::uint32_t number, std::string path, std::st
   modules_[number] = {std::move(path), std::move(type)};
 }
 
-void ProgramSites::enter_module(std::uint32_t number) {
+void ProgramSites::enter_module(std::uint32_t number, bool in_eval) {
   Told& thread = told();
   thread.is_told = true;
   if (thread.modules.empty()) thread.evaluates = !c10::GradMode::is_enabled();
-  thread.modules.push_back({number, in_backward()});
+  thread.modules.push_back({number, in_backward(), in_eval});
 }
 
 void ProgramSites::leave_module() {
@@ -276,6 +277,12 @@ std::shared_ptr<const core::CallSite> ProgramSites::current_site() {
     }
   }
   return forward_site();
+}
+
+bool ProgramSites::calls_in_eval() const {
+  const Told& thread = told();
+  if (thread.modules.empty() || !thread.modules.back().in_eval) return false;
+  return thread.modules.back().in_backward || !in_backward();
 }
 
 std::optional<core::Phase> ProgramSites::current_phase() const {

@@ -34,7 +34,7 @@ class ProgramSites final : public capture::SiteProvider {
   /// @param number  of the module, as enter_module() will give it
   void define_module(std::uint32_t number, std::string path, std::string type);
   /// On the thread that runs the module.
-  void enter_module(std::uint32_t number);
+  void enter_module(std::uint32_t number, bool in_eval = false);
   void leave_module();
   /// Whether the calling thread has entered one and not left it.
   [[nodiscard]] static bool is_in_module();
@@ -108,6 +108,7 @@ class ProgramSites final : public capture::SiteProvider {
   [[nodiscard]] bool runs_model(std::uint32_t step) const override;
   [[nodiscard]] std::optional<int> backward_device() const override;
   [[nodiscard]] capture::Reading reading() const override;
+  [[nodiscard]] bool calls_in_eval() const override;
   [[nodiscard]] std::string class_of(const void* object) const override {
     return python_class(object);
   }

@@ -197,6 +197,30 @@ void require_undamaged(const std::filesystem::path& file) {
       "copy it again from an undamaged file, or export the model again");
 }
 
+void visit_entries(const std::filesystem::path& file,
+                   const std::function<void(const std::string&, const EntryReader&)>& visit) {
+  const auto refuse = [&](const std::string& what) {
+    return usage_error(file.string() + ": the file is damaged: " + what,
+                       "copy it again from an undamaged file, or export the model again");
+  };
+  const bool is_whole = visit_zip(file, [&](archive* zip, const std::string& name) {
+    visit(name, [&](std::size_t most) {
+      std::string bytes;
+      for (;;) {
+        constexpr std::size_t kPiece = std::size_t{64} << 10U;
+        const std::size_t begin = bytes.size();
+        bytes.resize(std::min(most, begin + kPiece));
+        const auto got = archive_read_data(zip, bytes.data() + begin, bytes.size() - begin);
+        if (got < 0) throw refuse(name + " in it cannot be read");
+        bytes.resize(begin + static_cast<std::size_t>(got));
+        if (got == 0 || bytes.size() == most) return bytes;
+      }
+    });
+    return true;
+  });
+  if (!is_whole) throw refuse("it is no whole archive");
+}
+
 std::optional<std::vector<std::string>> zip_entry_names(const std::filesystem::path& file) {
   std::vector<std::string> names;
   const bool is_whole = visit_zip(file, [&](archive*, const std::string& name) {

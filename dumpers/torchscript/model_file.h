@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -43,6 +44,14 @@ void require_torchscript(const std::filesystem::path& file);
 /// needs them, and checks none of them.
 /// @throws core::Error{kUsage} where an entry of the archive is not what its checksum is of
 void require_undamaged(const std::filesystem::path& file);
+
+/// Reads so many bytes of an entry at most, from its begin; to be called once.
+using EntryReader = std::function<std::string(std::size_t most)>;
+
+/// Calls `visit` for every entry of a zip archive.
+/// @throws core::Error{kUsage} where the archive, or an entry that is read, is damaged
+void visit_entries(const std::filesystem::path& file,
+                   const std::function<void(const std::string& name, const EntryReader&)>& visit);
 
 /// Names of the entries of a zip archive, by its central directory.
 /// @return empty when there is no whole central directory: no zip, or a truncated one

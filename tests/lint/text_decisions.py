@@ -15,7 +15,8 @@ WORDS = re.compile(r"[a-zA-Z]+[,;:]? [a-z]+|^ [a-z]+ $|[a-z]{2,} $")
 # value that a report has for a variable of the shell.
 FOREIGN = {"model name", "on the same device", "nknown builtin op", "nknown type name", "Traceback of TorchScript",
            r"\nException raised from ", "ATen parallel backend: OpenMP", "parse error", "Traceback ", "<frozen ",
-           "no avx", "weights ", "repro-baseline ", "repro-pending ", r"\nend ", r"\npending ", "HISTORY ", "as found", "first at "}
+           "no avx", "weights ", "repro-baseline ", "repro-pending ", r"\nend ", r"\npending ", "HISTORY ", "as found", "first at ",
+           "def ", r"\", line ", "torch "}
 
 
 def problems(name, text):

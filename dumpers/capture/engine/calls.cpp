@@ -268,6 +268,10 @@ void Capture::fill_head(Frame& frame,
   if (place.phase && frame.plan->exchange == Exchange::kCollective)
     record.phase = core::Phase::kReduce;
   record.modes = read_call_modes();
+  if (sites_ != nullptr && sites_->calls_in_eval()) {
+    if (!record.modes.empty()) record.modes += ' ';
+    record.modes += core::kModuleInEval;
+  }
   record.depth = static_cast<std::uint32_t>(thread.open.size());
   record.parent =
       thread.open.empty() ? -1 : static_cast<std::int64_t>(thread.open.back()->record.index);

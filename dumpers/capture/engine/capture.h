@@ -76,6 +76,9 @@ class SiteProvider : core::Pinned {
   /// not known.
   [[nodiscard]] virtual std::string class_of(const void* /*object*/) const { return {}; }
 
+  /// Whether a module makes the calls of this thread that is in evaluation mode.
+  [[nodiscard]] virtual bool calls_in_eval() const { return false; }
+
   /// What is read of what this thread runs now.
   [[nodiscard]] virtual Reading reading() const { return Reading::kAll; }
 };

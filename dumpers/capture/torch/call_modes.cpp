@@ -82,6 +82,7 @@ CallModesPin::CallModesPin(std::string_view modes) {
   std::optional<c10::ScalarType> standard = c10::kFloat;
   std::array<std::optional<c10::ScalarType>, kAutocasts.size()> on;
   for (const auto& [name, word] : core::call_modes(modes)) {
+    if (name == core::kModuleMode) continue;
     const auto dtype = core::parse_dtype(word);
     const auto type = dtype ? scalar_type_of(*dtype) : std::nullopt;
     if (!type) refuse(name);

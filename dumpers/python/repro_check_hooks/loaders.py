@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+import types
 import weakref
 
 from . import hooks, record_names
@@ -133,8 +134,9 @@ def _watch_loaders(module):
     def note_epoch(iterator, loader):
         place = places.get(loader)
         number, epoch = passes.begin(loader, place)
+        unseen_names = guarded(_unseen)(iterator) if iterator._num_workers else None
         iterator._repro_check_epoch = hooks.recording.Epoch(
-            _sampler_of(loader).encode(), place, number, epoch, iterator._num_workers)
+            _sampler_of(loader).encode(), place, number, epoch, iterator._num_workers, unseen_names)
 
     def see_order(samples, iterator):
         if hooks.recording.ended:
@@ -153,6 +155,37 @@ def _watch_loaders(module):
     unread(cls, "__init__", unless=lambda _iterator, loader, *_args: loader.num_workers)
     tell(cls, "__init__", before=note_loader)
     tell(cls, "_next_index", see_order)
+
+
+# Of a dataset, how many attributes are looked at, and how far down.
+_MOST_ATTRIBUTES, _DEEPEST = 1000, 3
+_PLAIN = (bool, int, float, str, type(None))
+
+
+def _plain(dataset):
+    """The numbers, texts and truth values that a dataset holds, by name, and those of the objects that it holds."""
+    found, seen, ways = {}, set(), [("", dataset, 0)]
+    while ways:
+        prefix, holder, depth = ways.pop()
+        attributes = getattr(holder, "__dict__", None)
+        if type(attributes) is not dict or isinstance(holder, (type, types.ModuleType)) or id(holder) in seen:
+            continue
+        seen.add(id(holder))
+        for name, held in list(attributes.items())[:_MOST_ATTRIBUTES - len(found)]:
+            if type(held) in _PLAIN:
+                found[f"{prefix}{name}"] = held
+            elif depth < _DEEPEST:
+                ways.append((f"{prefix}{name}.", held, depth + 1))
+    return found
+
+
+def _unseen(iterator):
+    """What was set of a dataset since its workers began, which have copies of their own: names alone, since values
+    may be secrets."""
+    now = _plain(iterator._dataset)
+    began = vars(iterator).setdefault("_repro_check_began", now)
+    return ", ".join(sorted(name for name, value in now.items()
+                            if name in began and repr(value) != repr(began[name]))).encode()
 
 
 class _Passes:

@@ -59,7 +59,7 @@ class Modules:
                 guarded(recording.checkpoints.at_forward)(module)
             if ranks.enters and not recording.is_unread():
                 guarded(ranks.enter_replica)(module, args)
-            enter(number or 0)
+            enter(number or 0, vars(module).get("training") is False)
             return True
 
         def after(_token, _error):

@@ -113,7 +113,8 @@ class Recording:
 
         class Epoch(ctypes.Structure):  # repro_check_epoch of the probe
             _fields_ = [("sampler", ctypes.c_char_p), ("place", ctypes.c_void_p),
-                        *((name, ctypes.c_int64) for name in ("loader", "epoch", "workers"))]
+                        *((name, ctypes.c_int64) for name in ("loader", "epoch", "workers")),
+                        ("unseen", ctypes.c_char_p)]
 
         class Worker(ctypes.Structure):  # repro_check_worker of the probe
             _fields_ = [("number", ctypes.c_uint32), ("process", ctypes.c_uint64),

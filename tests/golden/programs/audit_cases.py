@@ -6,7 +6,10 @@ import datetime
 import functools
 import json
 import pathlib
+import struct
+import zipfile
 
+import numpy as np
 import recording
 
 CASES = {}
@@ -256,11 +259,50 @@ def untied(program, variant):
     program.optimizer(0, trained)
 
 
-@case("dropout-in-eval", "monte_carlo", "sampled", "training")
+@case("filled-on-partial", "zeros", "factor", "greatest", "replicated", "plain")
+def filled_on_partial(program, variant):
+    """A number is written into a DTensor that is a sum over ranks."""
+    program.manifest["environment"] = {"distributed.rank": "0", "distributed.ranks": "2"}
+    program.tensors["whole"] = {"dtype": "float32", "shape": [2], "storage": "whole", "state": "none"}
+
+    def whole(name, **more):
+        program.op(name, **more)
+        program.ops[-1].update(inputs={"self": "whole"}, outputs=["whole"])
+        return {"parent": len(program.ops) - 1, "depth": 1}
+
+    program.op("sum", {"self": ("x", 1)}, [("count", 2)])
+    name, number = ("mul_" if variant == "factor" else "fill_"), {"value": 0.0 if variant == "zeros" else 5.0}
+    inside = {} if variant == "plain" else whole(name, scalars=number, source="train.py:18")
+    program.op(name, {"self": ("count", 2)}, [("count", 5)], scalars=number, **{**inside, "source": "train.py:18"})
+    inside = whole("div", source="train.py:19")
+    kind = {"scalars": {"reduce_op": "max" if variant == "greatest" else "sum"}}
+    summed = ("other", 9) if variant == "replicated" else ("count", 5)
+    program.op("all_reduce", {"input": summed}, [("total", 10)], **{**inside, "source": "train.py:19"}, **kind)
+    program.ops[-1]["operator"] = "_c10d_functional::all_reduce"
+
+
+@case("epoch-never-arrives", "arrives", "no_workers", "older")
+def epoch_never_arrives(program, variant):
+    """The epoch is set of a dataset whose workers go on from the epoch before it."""
+    for at in range(4):
+        told = {"loader": 0, "epoch": at // 2, "workers": 0 if variant == "no_workers" else 2, "samples": [at]}
+        if variant not in ("older", "no_workers"):
+            told["unseen"] = "epoch, transform.step" if variant == "wrong" and at > 1 else ""
+        program.record("order", (), told, step=at, phase="data", source="train.py:5")
+        program.record("batch", {"batch[0]": (f"x {at}", at)}, {}, step=at, phase="data", source="train.py:5")
+
+
+@case("dropout-in-eval", "told", "frozen", "monte_carlo", "sampled", "training")
 def dropout_in_eval(program, variant):
     """Attention drops values in evaluation mode."""
-    phase = "forward" if variant == "training" else "eval"
+    phase = "forward" if variant in ("training", "told") else "eval"
     trains = variant == "monte_carlo"
+    # An attention that drops values in evaluation mode, and a frozen model whose Dropout keeps still.
+    modes = {"modes": "autocast.cpu=bfloat16 module=eval"} if variant in ("told", "frozen") else {}
+    if variant == "frozen":
+        quiet = {"module": "attn", "module_type": "Attention", "scalars": {"dropout_p": 0.0}}
+        quiet.update(modes, phase=phase)
+        return program.op("scaled_dot_product_attention", {"query": ("x", 1)}, [("y", 3)], **quiet)
     drop = {"module": "drop", "module_type": "Dropout", "scalars": {"p": 0.2, "train": trains}}
     program.op("dropout", {"input": ("x", 1)}, [("x", 1)], phase=phase, **drop, **(draw(0) if trains else {}))
     attention = {"module": "attn", "module_type": "Attention", "scalars": {"dropout_p": 0.2}}
@@ -268,7 +310,7 @@ def dropout_in_eval(program, variant):
         return program.op("multinomial", {"self": ("x", 1)}, [("s", 1)], phase=phase, **draw(2))
     if variant != "monte_carlo":
         given = dict.fromkeys(("query", "key", "value"), ("x", 1))
-        program.op("scaled_dot_product_attention", given, [("y", 3)], phase=phase, **attention, **draw(2))
+        program.op("scaled_dot_product_attention", given, [("y", 3)], phase=phase, **attention, **modes, **draw(2))
 
 
 @case("trains-in-eval", "back", "one_kind", "norm_frozen")
@@ -501,3 +543,59 @@ def expected():
 
 
 CASES["audit_expected"] = expected
+
+
+def export(path, code, *constants):
+    """A TorchScript file with these arrays as constants, and this line in its code."""
+
+    def text(word):
+        return b"X" + struct.pack("<I", len(word)) + word.encode()
+
+    def several(*parts):
+        return b"(" + b"".join(parts) + b"t"
+
+    def sizes(numbers):
+        return several(*(b"J" + struct.pack("<i", number) for number in numbers))
+
+    with zipfile.ZipFile(path, "w") as archive:
+        tensors = []
+        for number, array in enumerate(constants):
+            archive.writestr(f"m/constants/{number}", array.tobytes())
+            storage = several(text("storage"), b"ctorch\nFloatStorage\n", text(str(number)), text("cpu"), b"K\0")
+            strides = [stride // array.itemsize for stride in array.strides]
+            none = b"ccollections\nOrderedDict\n)R"
+            given = several(storage + b"Q", b"K\0", sizes(array.shape), sizes(strides), b"\x89", none)
+            tensors.append(b"ctorch._utils\n_rebuild_tensor_v2\n" + given + b"R")
+        archive.writestr("m/constants.pkl", b"\x80\2" + several(*tensors) + b".")
+        head = "class M(Module):\n  def forward(self, x: Tensor) -> Tensor:\n"
+        archive.writestr("m/code/__torch__.py", f"{head}    {code}\n    return y\n")
+
+
+def constant_looks_drawn():
+    """An exported model holds what NumPy drew while it was traced."""
+    draw = np.random.RandomState(0)
+    mask = (draw.rand(8, 16) > 0.5).astype("f4") * 2
+    noise = draw.randn(8, 16).astype("f4")
+    both = "y = torch.add(torch.mul(x, torch.lift_fresh(CONSTANTS.c0)), torch.detach(CONSTANTS.c1))"
+    export("both.pt", both, mask, noise)
+    order = draw.permutation(128).astype("f4")
+    export("order.pt", "y = torch.index(x, [CONSTANTS.c0, CONSTANTS.c1])", order, draw.rand(100).astype("f4"))
+    bias = draw.randn(128).astype("f4")
+    export("weights.pt", "y = torch.linear(x, torch.t(CONSTANTS.c0), CONSTANTS.c1)", noise, bias)
+    export("table.pt", "y = torch.add(x, CONSTANTS.c0)", np.sin(np.arange(128) / 9).reshape(8, 16).astype("f4"))
+    export("small.pt", "y = torch.mul(x, CONSTANTS.c0)", mask.reshape(-1)[:60])
+    with zipfile.ZipFile("cut.pt", "w") as archive:
+        archive.writestr("m/constants.pkl", b"\x80\2cos\nsystem\n(X\2\0\0\0lstR.")
+        archive.writestr("m/code/__torch__.py", "")
+    quiet = ("weights.pt", "table.pt", "small.pt")
+    return [
+        ["audit", "both.pt"],
+        ["audit", "order.pt", "--check", "constants"],
+        *(["audit", each, "-q"] for each in quiet),
+        ["audit", "both.pt", "--fail-on", "suspicion", "-q"],
+        ["audit", "table.pt", "--check", "constants,untied"],
+        ["audit", "cut.pt"],
+    ]
+
+
+CASES["audit_constant_looks_drawn"] = constant_looks_drawn

@@ -2,10 +2,12 @@
 """`audit` of real programs, and what the commands that record one tell of it."""
 import datetime
 import json
+import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
-from harness import ToolTest, main, need
+from harness import ToolTest, main, need, with_torchrun
 
 need("torch")
 
@@ -115,6 +117,135 @@ class Recorded(Audited):
         sarif = json.loads((self.folder / "audit.sarif").read_text(encoding="utf-8"))
         results = sarif["runs"][0]["results"]
         self.assertEqual([each["suppressions"][0]["justification"] for each in results], ["issue 7"])
+
+
+# What the epoch is set of, and an attention that drops values in evaluation mode.
+TOLD = """
+    import sys
+    import torch
+    from torch import nn
+    from torch.utils.data import DataLoader, Dataset
+
+    class Shuffled(Dataset):
+        def __init__(self):
+            self.epoch = 0
+
+        def __len__(self):
+            return 8
+
+        def __getitem__(self, at):
+            return torch.full((4,), float(at + 10 * self.epoch))
+
+    class Attention(nn.Module):
+        def __init__(self, told):
+            super().__init__()
+            self.linear, self.told = nn.Linear(4, 4), told
+
+        def forward(self, x):
+            p = 0.5 if self.training or not self.told else 0.0
+            x = self.linear(x)[:, None]
+            return nn.functional.scaled_dot_product_attention(x, x, x, dropout_p=p)
+
+    if __name__ == "__main__":
+        torch.manual_seed(0)
+        wrong = sys.argv[1] == "wrong"
+        data = Shuffled()
+        loader = DataLoader(data, batch_size=4, num_workers=1, persistent_workers=wrong)
+        model = Attention(told=not wrong)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for epoch in range(2):
+            data.epoch = epoch
+            for x in loader:
+                optimizer.zero_grad()
+                model(x).sum().backward()
+                optimizer.step()
+        model.eval()
+        model(torch.ones(4, 4))
+"""
+
+
+class Rules(Audited):
+    """What takes more than the operators of a program."""
+
+    def findings(self, code, *command, check):
+        told = self.check(code, "audit", "--force", "--check", check, "--format", "json", "--", *command)
+        document = json.loads(told.stdout)
+        return {each["id"]: each for each in document["findings"]}
+
+    def test_the_mode_of_modules_and_what_is_set_of_a_dataset(self):
+        self.program(TOLD)
+        checks = "epoch-never-arrives,dropout-in-eval"
+        found = self.findings(1, *self.command("wrong"), check=checks)
+        self.assertEqual(found["epoch-never-arrives"]["fields"]["names"], "epoch")
+        self.assertEqual(found["dropout-in-eval"]["weight"], "proof")
+        self.assertEqual(self.findings(0, *self.command("right"), check=checks), {})
+
+    def test_a_number_in_a_sum_over_ranks(self):
+        self.program("""
+            import os, sys
+            import torch
+            import torch.distributed as dist
+            from torch.distributed.device_mesh import init_device_mesh
+            from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+            mesh = init_device_mesh("cpu", (int(os.environ["WORLD_SIZE"]),))
+            x = distribute_tensor(torch.randn(4, 16), mesh, [Shard(0)])
+            count = (x * 0 + 1).sum()
+            if sys.argv[1] == "right":
+                count = count.redistribute(mesh, [Replicate()])
+            count.fill_(0.0 if sys.argv[1] == "zero" else 5.0)
+            (x.square().sum() / count).full_tensor()
+            dist.destroy_process_group()
+        """)
+        for variant, code in (("wrong", 1), ("right", 0), ("zero", 0)):
+            command = with_torchrun(2, "program.py", variant)
+            found = self.findings(code, *command, check="filled-on-partial")
+            self.assertEqual(list(found), ["filled-on-partial"] if code else [])
+
+
+class Exported(Audited):
+    """`audit` of files of models: nothing of them is executed."""
+
+    def test_constants_that_numpy_drew(self):
+        self.program("""
+            import numpy, torch
+            from torch import nn
+            numpy.random.seed(0)
+
+            class Noisy(nn.Module):
+                def __init__(self, draws):
+                    super().__init__()
+                    self.linear, self.draws = nn.Linear(16, 16), draws
+                    self.register_buffer("table", torch.sin(torch.arange(128.0) / 9).view(8, 16))
+
+                def forward(self, x):
+                    x = nn.functional.dropout(self.linear(x) + self.table, training=self.training)
+                    if self.draws:
+                        x = x * torch.tensor((numpy.random.rand(8, 16) > 0.5).astype("float32"))
+                    return x
+
+            x = torch.ones(8, 16)
+            for draws in (True, False):
+                name = "wrong" if draws else "right"
+                model = Noisy(draws)
+                torch.jit.trace(model, x, check_trace=False).save(f"{name}.pt")
+                torch.jit.freeze(torch.jit.trace(model.eval(), x, check_trace=False)).save(f"{name}-frozen.pt")
+                if hasattr(torch, "export"):
+                    torch.export.save(torch.export.export(model, (x,)), f"{name}.pt2")
+        """)
+        self.assertEqual(subprocess.run(self.command(), cwd=self.folder, check=False).returncode, 0)
+        files = sorted(each.name for each in self.folder.glob("*.pt*"))
+        self.assertGreaterEqual(len(files), 4)
+        for file in files:
+            found = json.loads(self.check(0, "audit", file, "--format", "json").stdout)["findings"]
+            looks = [each["fields"]["look"] for each in found]
+            self.assertEqual(looks, ["mask"] if file.startswith("wrong") else [], file)
+            if file == "wrong.pt2":
+                self.assertEqual(found[0]["where"]["line"], "program.py:15")
+        self.check(1, "audit", "wrong.pt", "--check", "constants", "--fail-on", "suspicion")
+
+    def test_the_shipped_examples(self):
+        for file in sorted((Path(__file__).resolve().parents[3] / "examples").glob("*.pt")):
+            self.assertIn("NO PROOF: 1 of 1 rule audited\n", self.check(0, "audit", file).stdout)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dumpers/torchscript/pickled_tensors.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstddef>
+#include <cstring>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <utility>
+#include <variant>
+
+#include "core/error.h"
+
+namespace repro_check::torchscript {
+namespace {
+
+struct Item;
+using Items = std::vector<Item>;
+
+struct Nothing {};
+struct Mark {};
+/// `torch FloatStorage`
+struct Name {
+  std::string text;
+};
+struct Storage {
+  std::string type;
+  std::string entry;
+};
+/// How deep lists may lie in each other: whatever destroys them recurses.
+constexpr int kDeepest = 32;
+/// Of a list that is added to: each time it is made anew.
+constexpr std::size_t kLongest = 4096;
+struct List {
+  std::shared_ptr<Items> items;
+  int depth = 0;
+};
+
+struct Item {
+  std::variant<Nothing, Mark, std::int64_t, std::string, Name, Storage, List, PickledTensor> value;
+};
+
+[[noreturn]] void refuse() {
+  throw core::usage_error("the constants are pickled in a way that is not understood",
+                          "save the model again with a release of PyTorch from 1.6 on");
+}
+
+template <typename Value>
+const Value& as(const Item& item) {
+  const auto* value = std::get_if<Value>(&item.value);
+  if (value == nullptr) refuse();
+  return *value;
+}
+
+core::Dtype dtype_of(std::string type) {
+  const std::size_t end = type.rfind("Storage");
+  if (!type.starts_with("torch ") || end == std::string::npos) return core::Dtype::kUnknown;
+  type = type.substr(6, end - 6);
+  std::ranges::transform(type, type.begin(), [](unsigned char c) { return std::tolower(c); });
+  if (type == "short") type = "int16";
+  if (type == "char") type = "int8";
+  if (type == "byte") type = "uint8";
+  return core::parse_dtype(type).value_or(core::Dtype::kUnknown);
+}
+
+/// The machine of pickles, as far as LibTorch's writer uses it.
+class Reader {
+ public:
+  explicit Reader(std::string_view bytes) : bytes_(bytes) {}
+
+  Items run() {
+    while (step()) {
+    }
+    return *as<List>(pop()).items;
+  }
+
+ private:
+  std::string_view take(std::size_t size) {
+    if (size > bytes_.size()) refuse();
+    const std::string_view taken = bytes_.substr(0, size);
+    bytes_.remove_prefix(size);
+    return taken;
+  }
+
+  template <typename Integer>
+  Integer integer() {
+    Integer value{};
+    std::memcpy(&value, take(sizeof(Integer)).data(), sizeof(Integer));
+    return value;
+  }
+
+  std::int64_t long_integer() {
+    const std::string_view digits = take(integer<std::uint8_t>());
+    if (digits.size() > sizeof(std::int64_t)) refuse();
+    std::int64_t value = !digits.empty() && (digits.back() & 0x80) != 0 ? -1 : 0;
+    std::memcpy(&value, digits.data(), digits.size());
+    return value;
+  }
+
+  std::string line() {
+    const std::size_t end = bytes_.find('\n');
+    if (end == std::string_view::npos) refuse();
+    std::string text(take(end));
+    take(1);
+    return text;
+  }
+
+  template <typename Value>
+  void push(Value value) {
+    stack_.push_back({std::move(value)});
+  }
+
+  Item pop() {
+    if (stack_.empty() || std::holds_alternative<Mark>(stack_.back().value)) refuse();
+    Item item = std::move(stack_.back());
+    stack_.pop_back();
+    return item;
+  }
+
+  Items pop(std::size_t count) {
+    Items items;
+    for (; count > 0; --count) items.insert(items.begin(), pop());
+    return items;
+  }
+
+  Items pop_to_mark() {
+    Items items;
+    while (!stack_.empty() && !std::holds_alternative<Mark>(stack_.back().value)) {
+      items.push_back(pop());
+    }
+    if (stack_.empty()) refuse();
+    stack_.pop_back();
+    std::ranges::reverse(items);
+    return items;
+  }
+
+  static int depth_of(const Items& items) {
+    int depth = 0;
+    for (const Item& item : items) {
+      const auto* list = std::get_if<List>(&item.value);
+      if (list != nullptr) depth = std::max(depth, list->depth);
+    }
+    if (depth == kDeepest) refuse();
+    return depth + 1;
+  }
+
+  void push_list(Items items) {
+    const int depth = depth_of(items);
+    push(List{std::make_shared<Items>(std::move(items)), depth});
+  }
+
+  /// Into a new list: what the memo has of the old one is not to hold itself.
+  void append(Items items) {
+    Items all = *as<List>(pop()).items;
+    std::ranges::move(items, std::back_inserter(all));
+    if (all.size() > kLongest) refuse();
+    push_list(std::move(all));
+  }
+
+  void memoize(std::size_t place) {
+    if (stack_.empty()) refuse();
+    memo_[place] = stack_.back();
+  }
+
+  void recall(std::size_t place) {
+    const auto known = memo_.find(place);
+    if (known == memo_.end()) refuse();
+    stack_.push_back(known->second);
+  }
+
+  /// `('storage', type, entry, device, elements)`
+  void push_persistent() {
+    const Items items = *as<List>(pop()).items;
+    if (items.size() < 3) refuse();
+    push(Storage{as<Name>(items[1]).text, as<std::string>(items[2])});
+  }
+
+  static std::vector<std::int64_t> sizes_of(const Item& item) {
+    std::vector<std::int64_t> sizes;
+    for (const Item& each : *as<List>(item).items) sizes.push_back(as<std::int64_t>(each));
+    return sizes;
+  }
+
+  /// What a call would give, of the one function that is known.
+  void reduce() {
+    const Items given = *as<List>(pop()).items;
+    const std::string function = as<Name>(pop()).text;
+    const bool is_tensor = function.starts_with("torch._utils _rebuild_tensor");
+    if (!is_tensor || given.size() < 4) return push(Nothing{});
+    const auto& storage = as<Storage>(given[0]);
+    push(PickledTensor{dtype_of(storage.type),
+                       storage.entry,
+                       as<std::int64_t>(given[1]),
+                       sizes_of(given[2]),
+                       sizes_of(given[3])});
+  }
+
+  /// One opcode. @return false for the last one
+  bool step();
+  // Each is false for an opcode of another kind.
+  bool skips_or_recalls(unsigned char code);
+  bool reads_value(unsigned char code);
+  bool builds(unsigned char code);
+
+  std::string_view bytes_;
+  Items stack_;
+  std::map<std::size_t, Item> memo_;
+};
+
+bool Reader::step() {
+  const auto code = static_cast<unsigned char>(take(1).front());
+  if (code == '.') return false;
+  if (!skips_or_recalls(code) && !reads_value(code) && !builds(code)) refuse();
+  return true;
+}
+
+bool Reader::skips_or_recalls(unsigned char code) {
+  switch (code) {
+    case 0x80:  // PROTO
+      take(1);
+      return true;
+    case 0x95:  // FRAME
+      take(8);
+      return true;
+    case 'q':
+      memoize(integer<std::uint8_t>());
+      return true;
+    case 'r':
+      memoize(integer<std::uint32_t>());
+      return true;
+    case 0x94:  // MEMOIZE
+      memoize(memo_.size());
+      return true;
+    case 'h':
+      recall(integer<std::uint8_t>());
+      return true;
+    case 'j':
+      recall(integer<std::uint32_t>());
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool Reader::reads_value(unsigned char code) {
+  switch (code) {
+    case 'c': {
+      const std::string module = line();
+      push(Name{module + " " + line()});
+      return true;
+    }
+    case 'X':
+      push(std::string(take(integer<std::uint32_t>())));
+      return true;
+    case 0x8c:  // SHORT_BINUNICODE
+      push(std::string(take(integer<std::uint8_t>())));
+      return true;
+    case 'J':
+      push(static_cast<std::int64_t>(integer<std::int32_t>()));
+      return true;
+    case 'K':
+      push(static_cast<std::int64_t>(integer<std::uint8_t>()));
+      return true;
+    case 'M':
+      push(static_cast<std::int64_t>(integer<std::uint16_t>()));
+      return true;
+    case 0x8a:  // LONG1
+      push(long_integer());
+      return true;
+    case 'G':
+      take(sizeof(double));
+      push(Nothing{});
+      return true;
+    case 0x88:  // NEWTRUE
+    case 0x89:  // NEWFALSE
+    case 'N':
+      push(Nothing{});
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool Reader::builds(unsigned char code) {
+  switch (code) {
+    case '(':
+      push(Mark{});
+      return true;
+    case ')':
+    case ']':
+    case '}':
+      push_list({});
+      return true;
+    case 't':
+    case 'l':
+      push_list(pop_to_mark());
+      return true;
+    case 0x85:  // TUPLE1
+    case 0x86:  // TUPLE2
+    case 0x87:  // TUPLE3
+      push_list(pop(code - 0x84U));
+      return true;
+    case 'a':
+      append(pop(1));
+      return true;
+    case 'e':
+    case 'u':
+      append(pop_to_mark());
+      return true;
+    case 's':
+      append(pop(2));
+      return true;
+    case 'b':  // BUILD
+      pop();
+      return true;
+    case 'Q':
+      push_persistent();
+      return true;
+    case 'R':
+      reduce();
+      return true;
+    case 0x93: {  // STACK_GLOBAL
+      const Items items = pop(2);
+      push(Name{as<std::string>(items[0]) + " " + as<std::string>(items[1])});
+      return true;
+    }
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+std::vector<PickledTensor> read_pickled_tensors(std::string_view pickle) {
+  std::vector<PickledTensor> tensors;
+  for (const Item& item : Reader(pickle).run()) {
+    const auto* tensor = std::get_if<PickledTensor>(&item.value);
+    tensors.push_back(tensor == nullptr ? PickledTensor() : *tensor);
+  }
+  return tensors;
+}
+
+}  // namespace repro_check::torchscript
