@@ -185,7 +185,7 @@ class AuditCommand final : public Command {
   std::vector<std::string> checks_ = value(&checks_, "--check RULE", {.commas = true});
   std::string fail_on_ = word(&fail_on_, "--fail-on suspicion|proof|never", "proof");
   std::string level_ = word(&level_, "--level digest|tensor", "digest", {.heading = "The program"});
-  std::optional<std::string> out_ = value(&out_, "--out DIR", {.takes = Takes::kDirectory});
+  std::optional<std::string> out_ = value(&out_, "-o,--out DIR", {.takes = Takes::kDirectory});
   bool force_ = flag(&force_, "--force");
   ConfigOptions config_ = group(&config_, false, false);
   ReportFlags report_ = group(&report_);

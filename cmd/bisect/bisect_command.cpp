@@ -405,7 +405,7 @@ class BisectCommand final : public Command {
   ConfigOptions config_ = group(&config_, true);
   std::uint64_t times_ =
       value(&times_, "-n,--repeat N", {.range = {{std::uint64_t{1}, kMostTimes}}}, 1);
-  std::optional<std::string> out_ = value(&out_, "--out DIR", {.takes = Takes::kDirectory});
+  std::optional<std::string> out_ = value(&out_, "-o,--out DIR", {.takes = Takes::kDirectory});
   bool force_ = flag(&force_, "--force");
   std::string format_ = word(&format_, "--format text|json", "text");
 };

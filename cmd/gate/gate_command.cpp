@@ -150,7 +150,7 @@ class GateCommand final : public Command {
 
   /// What the verbs below share with the gate, so that it may stand on either side of them.
   void define_out(Options& options) {
-    options.value("--out DIR", &out_, {.takes = Takes::kDirectory});
+    options.value("-o,--out DIR", &out_, {.takes = Takes::kDirectory});
   }
 
   void define_place(Options& options) {

@@ -111,7 +111,7 @@ class RunCommand final : public Command {
 
   ConfigOptions config_ = group(&config_, true);
   std::optional<std::uint64_t> repeat_ = value(&repeat_, "-n,--repeat N");
-  std::optional<std::string> out_ = value(&out_, "--out DIR", {.takes = Takes::kDirectory});
+  std::optional<std::string> out_ = value(&out_, "-o,--out DIR", {.takes = Takes::kDirectory});
   bool force_ = flag(&force_, "--force");
   bool check_observer_ = flag(&check_observer_, "--check-observer");
   bool explain_ = flag(&explain_, "--explain");
