@@ -11,8 +11,9 @@
 namespace repro_check::comparators {
 namespace {
 
-/// What stands for minus infinity in masks.
+/// What stands for minus infinity in masks, as float64 has it, and in the narrowest dtype.
 constexpr double kMask = 1e30;
+constexpr double kNarrowMask = 6e4;
 
 double roundoff(core::Dtype dtype) {
   const auto bits = static_cast<int>(core::row_of(dtype).layout.mantissa_bits);
@@ -29,6 +30,7 @@ struct RowSums {
   double own = 0;          ///< of A's own error
   double other = 0;        ///< of B's
   double elements = 0;
+  bool is_unlike = false;  ///< float64 has no number, and B has one
 };
 
 /// Squared difference; 0 where both are the same, infinite where one alone is no number.
@@ -36,6 +38,12 @@ double apart(double one, double other) {
   if (one == other || (std::isnan(one) && std::isnan(other))) return 0;
   if (!std::isfinite(one) || !std::isfinite(other)) return std::numeric_limits<double>::infinity();
   return (one - other) * (one - other);
+}
+
+/// Whether B has no number either where float64 has none: it is masked, or not a number.
+bool is_alike(double exact, double other) {
+  if (std::isnan(exact)) return std::isnan(other);
+  return std::signbit(exact) == std::signbit(other) && std::abs(other) > kNarrowMask;
 }
 
 double size_of(double value) { return std::isfinite(value) ? value * value : 0; }
@@ -67,6 +75,7 @@ class Judge {
       all.error_b += row.error_b;
       all.own += row.own;
       all.local_value += row.local_value;
+      all.is_unlike |= row.is_unlike;
     }
     module.rows = rows.size();
     const double size = std::sqrt(all.exact);
@@ -79,7 +88,7 @@ class Judge {
     judge_own(rows, module);
     const bool is_beyond = module.own_ratio > kOwnBound || module.row_ratio > kRowBound;
     const double whole = std::sqrt(all.local_value);
-    if (whole > 0 && std::sqrt(all.own) > kMostOwnError * whole) {
+    if (all.is_unlike || (whole > 0 && std::sqrt(all.own) > kMostOwnError * whole)) {
       module.state = ModuleState::kUndecided;
     } else if (is_beyond) {
       module.state = ModuleState::kFault;
@@ -186,9 +195,12 @@ std::vector<RowSums> sums_of(const RelatedModule& module,
     const JudgedSide& side = sides[at.call];
     for (std::uint64_t k = 0; k < at.count; ++k) {
       const double exact = side.shadow.exact[at.a + k];
-      if (!(std::abs(exact) < kMask)) continue;
       const double one = side.recorded[at.a + k];
       const double other = given[at.b + k];
+      if (!(std::abs(exact) < kMask)) {
+        sum.is_unlike |= !is_alike(exact, other);
+        continue;
+      }
       sum.exact += size_of(exact);
       sum.error_a += apart(one, exact);
       sum.error_b += apart(other, exact);

@@ -200,6 +200,24 @@ TEST_CASE("the module whose own error is beyond the floor is named") {
   CHECK(report.count(ModuleState::kFault) == 1);
 }
 
+TEST_CASE("where float64 has no number, B must have none") {
+  const auto judged_pair = [](float a, float b) {
+    const auto net = [](const std::string& block, float off) {
+      Net made({3, 1, 4, 1, 5});
+      made.looks_up("tok", kLookedUp).multiplies(block + ".0.up", kWide);
+      return made.multiplies(block + ".1.up", kQuery, off);
+    };
+    return judged(relate_passes(net("h", a).side(), net("b", b).side()));
+  };
+  CHECK(exit_code_of(judged_pair(-INFINITY, -1e38F)) == ExitCode::kReproducible);
+  CHECK(exit_code_of(judged_pair(NAN, NAN)) == ExitCode::kReproducible);
+  for (const auto& [a, b] : {std::pair{-INFINITY, 0.0F}, {-INFINITY, INFINITY}, {NAN, 0.0F}}) {
+    const RelateReport report = judged_pair(a, b);
+    CHECK(exit_code_of(report) == ExitCode::kNotComparable);
+    CHECK(report.no_verdict == NoVerdict::kNoMeasure);
+  }
+}
+
 TEST_CASE("a module with other weights is related by its siblings, and comes before its output") {
   const std::vector<float> stale = normal_numbers(8 * Net::kWidth, 9);
   const auto net = [](const std::string& block, const std::vector<float>& second) {
