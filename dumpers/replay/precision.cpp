@@ -6,11 +6,14 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <exception>
+#include <functional>
 #include <limits>
 #include <map>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -45,22 +48,59 @@ at::Tensor error_of(const at::Tensor& recorded, const at::Tensor& exact) {
   return at::where(same, at::zeros_like(other), one - other);
 }
 
-/// Relative L2 distance over the numbers of float64; inf where one is none in the record.
-double relative_error(core::Dtype dtype, const at::Tensor& recorded, const at::Tensor& exact) {
-  const at::Tensor values = parts_of(exact);
-  const double mask = dtype == core::Dtype::kFloat16 ? kHalfMask : kMask;
-  const at::Tensor counts = values.isfinite().logical_and(values.abs().lt(mask));
-  const at::Tensor error = error_of(recorded, exact).masked_select(counts);
-  const double apart = error.norm().item<double>();
+/// Relative L2 distance; inf where there is no number.
+double relative(double apart, double size) {
   if (apart == 0) return 0;
-  if (!std::isfinite(apart)) return std::numeric_limits<double>::infinity();
-  const double size = values.masked_select(counts).norm().item<double>();
-  return size == 0 ? std::numeric_limits<double>::infinity() : apart / size;
+  if (!std::isfinite(apart) || size == 0) return std::numeric_limits<double>::infinity();
+  return apart / size;
+}
+
+/// L2 distances to float64 and sizes of rows along the last dimension, over its numbers.
+struct RowDistances {
+  at::Tensor apart;
+  at::Tensor size;
+
+  RowDistances(core::Dtype dtype, const at::Tensor& recorded, const at::Tensor& exact) {
+    const at::Tensor values = parts_of(exact);
+    const double mask = dtype == core::Dtype::kFloat16 ? kHalfMask : kMask;
+    // A number where float64 has none counts.
+    const at::Tensor left_out = values.abs().ge(mask);
+    const std::int64_t parts = exact.is_complex() ? 2 : 1;
+    const std::int64_t width = exact.dim() == 0 ? parts : exact.size(-1) * parts;
+    const auto norms = [&](const at::Tensor& all) {
+      return all.masked_fill(left_out, 0).reshape({-1, width}).norm(2, at::IntArrayRef{1});
+    };
+    apart = norms(error_of(recorded, exact));
+    size = norms(values.nan_to_num(0.0));
+  }
+
+  [[nodiscard]] double relative_error() const {
+    return relative(apart.norm().item<double>(), size.norm().item<double>());
+  }
+};
+
+/// Relative L2 distance over the numbers of float64; inf where only one of the two has a number.
+double relative_error(core::Dtype dtype, const at::Tensor& recorded, const at::Tensor& exact) {
+  return RowDistances(dtype, recorded, exact).relative_error();
 }
 
 double digits_of(double relative) {
   if (relative == 0) return kAllDigits;
   return std::min(std::max(0.0, -std::log10(relative)), kAllDigits);
+}
+
+/// As ModuleOutput::row_digits.
+std::vector<double> row_digits(const RowDistances& distances) {
+  const auto rows = static_cast<std::uint64_t>(distances.apart.numel());
+  if (rows < 2) return {};
+  std::vector<double> groups(std::min(rows, kMostRowGroups), kAllDigits);
+  const double* apart = distances.apart.const_data_ptr<double>();
+  const double* size = distances.size.const_data_ptr<double>();
+  for (std::uint64_t row = 0; row < rows; ++row) {
+    double& worst = groups[row * groups.size() / rows];
+    worst = std::min(worst, digits_of(relative(apart[row], size[row])));
+  }
+  return groups;
 }
 
 bool lacks_numbers(const at::Tensor& recorded, const at::Tensor& exact) {
@@ -143,24 +183,40 @@ std::uint64_t terms_of(const core::OpRecord& record) {
   return 0;
 }
 
+using Memory = std::map<std::int64_t, at::Tensor>;  ///< by storage
+
 /// One call, made of memory whose gradients can be asked for.
 struct Traced {
-  std::map<std::int64_t, at::Tensor> given;    ///< by storage
-  std::map<std::int64_t, at::Tensor> changed;  ///< copies of it that the call wrote
-  CallTensors results;                         ///< those in place as well
+  Memory given;
+  Memory changed;       ///< copies of it that the call wrote
+  CallTensors results;  ///< those in place as well
 };
 
-/// @param memory  by storage; unchanged
+/// Operators have no derivative by these: counts, and statistics that training only updates.
+bool is_statistic(const core::OpRecord& record, std::int64_t storage) {
+  constexpr std::array<std::string_view, 3> kStatistics{
+      "running_mean", "running_var", "total_weight"};
+  for (std::size_t i = 0; i < record.tensors.size(); ++i) {
+    if (storage_of(record, i) != storage || !core::is_input(record.tensors[i])) continue;
+    if (std::ranges::find(kStatistics, record.tensors[i].slot) != kStatistics.end()) return true;
+  }
+  return false;
+}
+
+/// @param memory    unchanged
+/// @param computed  storages whose gradients are asked for
 /// @throws core::Error as arguments_in_float64() and call_in_float64()
 Traced trace(const core::DumpSource& dump,
              const core::OpRecord& record,
              const RecordedOperator& op,
-             const std::map<std::int64_t, at::Tensor>& memory) {
+             const Memory& memory,
+             const Memory& computed) {
   const at::AutoGradMode with_grad(true);
   const std::vector<bool> written = op.written_tensors(record);
   Traced traced;
   for (const auto& [storage, values] : memory) {
-    traced.given[storage] = values.detach().requires_grad_(true);
+    const bool asked = computed.contains(storage) && !is_statistic(record, storage);
+    traced.given[storage] = values.detach().requires_grad_(asked);
   }
   for (std::size_t i = 0; i < record.tensors.size(); ++i) {
     const auto given = traced.given.find(storage_of(record, i));
@@ -183,14 +239,17 @@ Traced trace(const core::DumpSource& dump,
   return traced;
 }
 
-/// The recorded arguments of a call, as trace() takes them.
-std::map<std::int64_t, at::Tensor> recorded_memory(const core::DumpSource& dump,
-                                                   const core::OpRecord& record) {
+/// The recorded arguments of a call, as trace() takes them. @param wanted  storages
+template <typename Wanted>
+Memory recorded_memory(const core::DumpSource& dump,
+                       const core::OpRecord& record,
+                       const Wanted& wanted) {
   ShadowMemory memory(dump);
-  std::map<std::int64_t, at::Tensor> lent;
+  Memory lent;
   for (std::size_t i = 0; i < record.tensors.size(); ++i) {
     const core::TensorRecord& tensor = record.tensors[i];
     if (!core::is_input(tensor) || !is_widened(tensor)) continue;
+    if (!wanted(storage_of(record, i))) continue;
     if (core::reads_values(*record.op, tensor.slot)) memory.fill(tensor, storage_of(record, i));
     static_cast<void>(memory.view(tensor, storage_of(record, i)));
   }
@@ -207,7 +266,7 @@ class Gradients {
  public:
   void seed(const core::TensorRecord& tensor, std::int64_t storage, const at::Tensor& gradient) {
     const at::Tensor memory = room(storage, numbers_needed(tensor));
-    parts_of_memory(memory, tensor).copy_(gradient);
+    without_repeats(parts_of_memory(memory, tensor), tensor).copy_(gradient);
   }
 
   /// Whether anything that the call wrote leads to the result.
@@ -235,7 +294,8 @@ class Gradients {
       if (!core::is_output(tensor) || !is_widened(tensor)) continue;
       const auto found = memory_.find(storage_of(record, i));
       if (found == memory_.end()) continue;
-      parts_of_memory(room(found->first, numbers_needed(tensor)), tensor).zero_();
+      const at::Tensor replaced = room(found->first, numbers_needed(tensor));
+      without_repeats(parts_of_memory(replaced, tensor), tensor).zero_();
     }
   }
 
@@ -258,13 +318,16 @@ class Gradients {
       const core::TensorRecord& tensor = record.tensors[i];
       if (!is_widened(tensor)) continue;
       if (core::is_input(tensor)) {
-        reads = reads || core::reads_values(*record.op, tensor.slot);
+        reads = reads || (core::reads_values(*record.op, tensor.slot) &&
+                          traced.given.at(storage_of(record, i)).requires_grad());
       } else if (!traced.given.contains(storage_of(record, i))) {
         add(traced.results[i], at(record, i));
       }
     }
     std::vector<at::Tensor> inputs;
-    for (const auto& [storage, given] : traced.given) inputs.push_back(given);
+    for (const auto& [storage, given] : traced.given) {
+      if (given.requires_grad()) inputs.push_back(given);
+    }
     std::vector<at::Tensor> carried(inputs.size());
     bool good = !(outputs.empty() && reads);
     if (!outputs.empty() && !inputs.empty()) {
@@ -277,8 +340,9 @@ class Gradients {
     forget_results(record);
     std::size_t place = 0;
     for (const auto& [storage, given] : traced.given) {
-      const at::Tensor& gradient = carried[place++];
       if (traced.changed.contains(storage)) memory_.erase(storage);
+      if (!given.requires_grad()) continue;
+      const at::Tensor& gradient = carried[place++];
       if (!gradient.defined()) continue;
       room(storage, gradient.numel()).slice(0, 0, gradient.numel()).add_(gradient);
     }
@@ -344,21 +408,30 @@ class Shares {
   /// @return whether gradients could be carried over the call
   bool go_back(const core::OpRecord& record, const Lent& lent, CallPrecision& call) {
     const RecordedOperator op(plans_, record);
-    const std::optional<Traced> of_exact = try_trace(record, op, [&] { return lent.memory; });
-    const std::optional<Traced> of_recorded =
-        try_trace(record, op, [&] { return recorded_memory(dump_, record); });
+    const auto is_lent = [&](std::int64_t storage) { return lent.memory.contains(storage); };
+    const std::optional<Memory> given =  // that is the same in both
+        if_possible([&] { return recorded_memory(dump_, record, std::not_fn(is_lent)); });
+    const auto trace_with = [&](Memory memory) {
+      memory.insert(given->begin(), given->end());
+      return trace(dump_, record, op, memory, lent.memory);
+    };
+    std::optional<Traced> of_exact;
+    std::optional<Traced> of_recorded;
+    if (given) {
+      of_exact = if_possible([&] { return trace_with(lent.memory); });
+      of_recorded =
+          if_possible([&] { return trace_with(recorded_memory(dump_, record, is_lent)); });
+    }
     measure(record, of_exact, of_recorded, call);
     const bool good = carry(record, of_exact, exact_);
     return carry(record, of_recorded, recorded_) && good;
   }
 
  private:
-  template <typename Memory>
-  std::optional<Traced> try_trace(const core::OpRecord& record,
-                                  const RecordedOperator& op,
-                                  const Memory& memory) {
+  template <typename Make>
+  static auto if_possible(const Make& make) -> std::optional<decltype(make())> {
     try {
-      return trace(dump_, record, op, memory());
+      return make();
     } catch (const core::Error& error) {
       const bool expected = error.kind() == core::ErrorKind::kRunFailed ||
                             error.kind() == core::ErrorKind::kNotComparable;
@@ -411,10 +484,11 @@ class Shares {
 /// Digits of what lies in the shadow, measured once for each content.
 class DigitsOfContents {
  public:
-  double of(const core::DumpSource& dump,
-            const core::OpRecord& record,
-            std::size_t i,
-            ShadowMemory& memory) {
+  /// @return digits, rows and their digits
+  const ModuleOutput& of(const core::DumpSource& dump,
+                         const core::OpRecord& record,
+                         std::size_t i,
+                         ShadowMemory& memory) {
     const core::TensorRecord& tensor = record.tensors[i];
     const std::int64_t storage = storage_of(record, i);
     auto& known = known_[storage];
@@ -422,7 +496,11 @@ class DigitsOfContents {
     if (storage >= 0 && found != known.end()) return found->second;
     const at::Tensor recorded = recorded_values(dump, tensor);
     const at::Tensor exact = as_read(memory.view(tensor, storage), recorded);
-    return known[tensor.digest] = digits_of(relative_error(tensor.dtype, recorded, exact));
+    const RowDistances distances(tensor.dtype, recorded, exact);
+    return known[tensor.digest] = {record.index,
+                                   digits_of(distances.relative_error()),
+                                   static_cast<std::uint64_t>(distances.apart.numel()),
+                                   row_digits(distances)};
   }
 
   /// To be called where the memory was written.
@@ -433,7 +511,7 @@ class DigitsOfContents {
   }
 
  private:
-  std::map<std::int64_t, std::map<core::Digest, double>> known_;
+  std::map<std::int64_t, std::map<core::Digest, ModuleOutput>> known_;
 };
 
 /// One question about one dump.
@@ -457,6 +535,8 @@ class Measurement {
     for (const ShadowCut& each : shadow.cuts()) {
       if (leads_[each.op]) outcome_.cuts.push_back(each);
     }
+    for (auto& [module, output] : outputs_) outcome_.modules.push_back(std::move(output));
+    std::ranges::sort(outcome_.modules, {}, &ModuleOutput::op);
     const at::Tensor recorded = recorded_values(dump_, tensor_);
     outcome_.relative_error = relative_error(tensor_.dtype, recorded, exact_);
     outcome_.digits = digits_of(outcome_.relative_error);
@@ -507,15 +587,18 @@ class Measurement {
                           core::reads_values(*record.op, input.slot) &&
                           memory.is_computed(storage_of(record, i));
       if (!counts) continue;
-      const double found = digits_.of(dump_, record, i, memory);
+      const double found = digits_.of(dump_, record, i, memory).digits;
       call.digits_in = std::min(call.digits_in.value_or(kAllDigits), found);
     }
   }
 
   void measure_outputs(const core::OpRecord& record, ShadowMemory& memory) {
     CallPrecision& call = outcome_.calls.back();
+    bool is_first = true;
     for (const std::size_t i : judged_outputs(dump_, record)) {
-      const double found = digits_.of(dump_, record, i, memory);
+      const ModuleOutput& output = digits_.of(dump_, record, i, memory);
+      const double found = output.digits;
+      if (std::exchange(is_first, false)) keep_output(record, output);
       call.digits_out = std::min(call.digits_out.value_or(kAllDigits), found);
       if (!overflow_ && found == 0 &&
           lacks_numbers(recorded_values(dump_, record.tensors[i]),
@@ -523,6 +606,16 @@ class Measurement {
         overflow_ = record.index;
       }
     }
+  }
+
+  void keep_output(const core::OpRecord& record, const ModuleOutput& output) {
+    const bool is_forward = record.phase == core::Phase::kForward ||
+                            record.phase == core::Phase::kLoss ||
+                            record.phase == core::Phase::kEval;
+    if (!is_forward || !record.site || record.site->module_path.empty()) return;
+    ModuleOutput& kept = outputs_[{record.site->module_path, record.step}];
+    kept = output;
+    kept.op = record.index;
   }
 
   /// Of an exact result there is nothing to share, and of one that is not finite nobody can.
@@ -558,6 +651,7 @@ class Measurement {
   std::int64_t storage_;
   std::vector<bool> leads_;
   PrecisionOutcome outcome_;
+  std::map<std::pair<std::string, std::uint32_t>, ModuleOutput> outputs_;  ///< by step
   DigitsOfContents digits_;
   at::Tensor exact_;
   std::optional<std::uint64_t> overflow_;

@@ -46,11 +46,22 @@ struct CallPrecision {
   std::optional<FarthestElement> farthest;  ///< by its own rounding, of its first result
 };
 
+/// The last output that a module made in the forward pass of one step.
+struct ModuleOutput {
+  std::uint64_t op = 0;
+  double digits = 0;
+  std::uint64_t rows = 0;  ///< along the last dimension
+  /// Of groups of neighbouring rows, as equal as can be and kMostRowGroups at most: of the worst.
+  std::vector<double> row_digits;
+};
+inline constexpr std::uint64_t kMostRowGroups = 128;
+
 struct PrecisionOutcome {
   double digits = 0;                        ///< of the result
   double relative_error = 0;                ///< L2, of the result; inf where it has NaN or infinity
   std::optional<FarthestElement> farthest;  ///< of the result
   std::vector<CallPrecision> calls;         ///< that lead to the result, in their order
+  std::vector<ModuleOutput> modules;        ///< in the order of the calls
   /// The first call whose recorded result has NaN or infinity where float64 has none, of a result
   /// that has some.
   std::optional<std::uint64_t> overflow;

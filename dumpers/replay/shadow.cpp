@@ -222,6 +222,11 @@ void Shadow::run(const Observer& observer) {
     {
       const capture::EngineCalls below_autograd;
       step(op, observer);
+      while (!open_.empty() && tree_.last_inside(open_.back().op) == op) {
+        const Open open = std::move(open_.back());
+        open_.pop_back();
+        close(open, observer);
+      }
       if (observer.behind) observer.behind(op, memory_);
       if (observer.end && op + 1 == tree_.size()) observer.end(memory_);
     }
@@ -247,8 +252,54 @@ void Shadow::step(std::uint64_t op, const Observer& observer) {
     return cut(op, error.what());
   }
   const bool is_outermost = !known->plan().composite && !draws(record) && !tree_.escapes(op);
-  if (tree_.has_children(op) && !is_outermost) return;
+  if (tree_.has_children(op) && !is_outermost) {
+    open_.push_back({op, ""});
+    return;
+  }
   execute(record, *known, observer);
+}
+
+bool Shadow::reads_computed(const core::OpRecord& record) const {
+  for (std::size_t i = 0; i < record.tensors.size(); ++i) {
+    const core::TensorRecord& tensor = record.tensors[i];
+    if (core::is_input(tensor) && memory_.is_computed(storage_of(record, i)) &&
+        core::reads_values(*record.op, tensor.slot)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void Shadow::keep_draw(const core::OpRecord& record, const Observer& observer) {
+  ++counts_.draws;
+  // Of a sampler in place the argument is only where the numbers go.
+  const std::string_view base = core::base_name(record.op->name);
+  const bool makes_numbers = std::ranges::any_of(
+      record.tensors, [](const auto& each) { return core::is_output(each) && has_numbers(each); });
+  if (makes_numbers && !base.ends_with('_') && base != "bernoulli" && reads_computed(record)) {
+    cut(record.index, "it makes random numbers of computed values");
+  }
+  keep_recorded(record, observer);
+}
+
+void Shadow::close(const Open& open, const Observer& observer) {
+  if (executed_.contains(open.op) || is_inside_executed(open.op)) return;
+  core::OpRecord record = dump_.op(open.op);
+  record.index = open.op;
+  bool is_made = true;
+  for (std::size_t i = 0; i < record.tensors.size() && is_made; ++i) {
+    const core::TensorRecord& tensor = record.tensors[i];
+    if (!core::is_output(tensor) || !is_widened(tensor)) continue;
+    if (tensor.state != core::ContentState::kHashed) continue;
+    const std::int64_t storage = storage_of(record, i);
+    is_made = memory_.holds(tensor, storage) && !memory_.has_changed(tensor, storage);
+  }
+  if (is_made) return;
+  std::erase_if(cuts_, [&](const ShadowCut& inner) { return inner.op > open.op; });
+  if (draws(record)) return keep_draw(record, observer);
+  if (execute_around(open.op, observer)) return;
+  keep_recorded(record, observer);
+  cut(open.op, open.why.empty() ? "the calls inside of it do not make its result" : open.why);
 }
 
 void Shadow::keep_recorded(const core::OpRecord& record, const Observer& observer) {
@@ -286,44 +337,36 @@ void Shadow::execute(const core::OpRecord& record,
   if (is_view(record, op)) {
     if (tree_.has_children(record.index)) executed_.insert(record.index);
     for (std::size_t i = 0; i < record.tensors.size(); ++i) {
-      if (is_widened(record.tensors[i])) memory_.saw(record.tensors[i], storage_of(record, i));
+      const core::TensorRecord& tensor = record.tensors[i];
+      if (!is_widened(tensor)) continue;
+      if (core::is_input(tensor))
+        took(record, tensor, memory_.follow(tensor, storage_of(record, i)));
+      memory_.saw(tensor, storage_of(record, i));
     }
     return;
   }
-  bool reads_computed = false;
   bool has_floats = false;
   bool has_outputs = false;
   for (std::size_t i = 0; i < record.tensors.size(); ++i) {
     const core::TensorRecord& tensor = record.tensors[i];
     has_floats = has_floats || has_numbers(tensor);
     has_outputs = has_outputs || core::is_output(tensor);
-    reads_computed =
-        reads_computed || (core::is_input(tensor) && memory_.is_computed(storage_of(record, i)) &&
-                           core::reads_values(*record.op, tensor.slot));
   }
   if (!has_floats) return forget_shown(record);
   if (!has_outputs) {
-    if (reads_computed && !record.results.empty()) ++counts_.numbers_read;
+    if (!record.results.empty() && reads_computed(record)) ++counts_.numbers_read;
     return;
   }
-  if (draws(record) && !has_recorded_mask(record)) {
-    ++counts_.draws;
-    // Of a sampler in place the argument is only where the numbers go.
-    const std::string_view base = core::base_name(record.op->name);
-    const bool makes_numbers = std::ranges::any_of(record.tensors, [](const auto& each) {
-      return core::is_output(each) && has_numbers(each);
-    });
-    if (reads_computed && makes_numbers && !base.ends_with('_') && base != "bernoulli") {
-      cut(record.index, "it makes random numbers of computed values");
-    }
-    return keep_recorded(record, observer);
-  }
+  if (draws(record) && !has_recorded_mask(record)) return keep_draw(record, observer);
   std::string why;
   if (try_execute(record, op, observer, why) == Tried::kDone) {
     if (tree_.has_children(record.index)) executed_.insert(record.index);
     return;
   }
-  if (tree_.has_children(record.index)) return;  // those inside of it are executed instead
+  if (tree_.has_children(record.index)) {
+    open_.push_back({record.index, why});
+    return;
+  }
   if (execute_around(record.index, observer)) return;
   keep_recorded(record, observer);
   cut(record.index, why);
@@ -356,6 +399,7 @@ Shadow::Tried Shadow::try_execute(const core::OpRecord& record,
                                   const RecordedOperator& op,
                                   const Observer& observer,
                                   std::string& why) {
+  why.clear();
   const std::vector<bool> written = op.written_tensors(record);
   try {
     for (std::size_t i = 0; i < record.tensors.size(); ++i) {
@@ -363,13 +407,7 @@ Shadow::Tried Shadow::try_execute(const core::OpRecord& record,
       if (!core::is_input(tensor) || !is_widened(tensor)) continue;
       const bool needed = core::reads_values(*record.op, tensor.slot);
       if (!needed) continue;
-      const auto filled = memory_.fill(tensor, storage_of(record, i));
-      if (filled == ShadowMemory::Filled::kOutside) ++counts_.outside;
-      if (filled == ShadowMemory::Filled::kCut) {
-        cut(record.index,
-            fmt::format("{} was written outside of the recorded operators",
-                        core::printable(tensor.slot)));
-      }
+      took(record, tensor, memory_.fill(tensor, storage_of(record, i)));
     }
     if (observer.before) observer.before(record, memory_);
     if (observer.lends && observer.lends(record.index)) {
@@ -377,8 +415,10 @@ Shadow::Tried Shadow::try_execute(const core::OpRecord& record,
       for (std::size_t i = 0; i < record.tensors.size(); ++i) {
         const core::TensorRecord& tensor = record.tensors[i];
         if (!core::is_input(tensor) || !is_widened(tensor)) continue;
-        static_cast<void>(memory_.view(tensor, storage_of(record, i)));
-        lent.memory[storage_of(record, i)] = memory_.lend(storage_of(record, i));
+        const std::int64_t storage = storage_of(record, i);
+        if (!memory_.is_computed(storage)) continue;
+        static_cast<void>(memory_.view(tensor, storage));
+        lent.memory[storage] = memory_.lend(storage);
       }
       lent_.push_back(std::move(lent));
     }
@@ -393,8 +433,12 @@ Shadow::Tried Shadow::try_execute(const core::OpRecord& record,
     const bool expected = error.kind() == core::ErrorKind::kRunFailed ||
                           error.kind() == core::ErrorKind::kNotComparable;
     if (!expected) throw;
-    if (!lent_.empty() && lent_.back().op == record.index) lent_.pop_back();
     why = error.what();
+  } catch (const c10::Error& error) {  // results of another shape, or in memory that overlaps
+    why = capture::reason_of(error);
+  }
+  if (!why.empty()) {
+    if (!lent_.empty() && lent_.back().op == record.index) lent_.pop_back();
     return Tried::kRefused;
   }
   ++counts_.executed;
@@ -407,6 +451,16 @@ Shadow::Tried Shadow::try_execute(const core::OpRecord& record,
     if (storage_of(record, i) < 0) memory_.forget(storage_of(record, i));
   }
   return Tried::kDone;
+}
+
+void Shadow::took(const core::OpRecord& record,
+                  const core::TensorRecord& tensor,
+                  ShadowMemory::Filled filled) {
+  if (filled == ShadowMemory::Filled::kOutside) ++counts_.outside;
+  if (filled != ShadowMemory::Filled::kCut) return;
+  cut(record.index,
+      fmt::format("{} was written outside of the recorded operators",
+                  core::printable(tensor.slot)));
 }
 
 void Shadow::count_decisions(const core::OpRecord& record, const CallTensors& results) {

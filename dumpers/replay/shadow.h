@@ -38,7 +38,8 @@ CallTensors call_in_float64(const core::OpRecord& record,
                             const RecordedOperator& op,
                             const CallTensors& tensors);
 
-/// The memory that a call was given, before it ran.
+/// The memory that a call was given, before it ran, as far as other calls had computed it: the rest
+/// is as recorded.
 struct Lent {
   std::uint64_t op = 0;
   bool executed = true;                       ///< false = its results are as recorded
@@ -86,10 +87,20 @@ class Shadow {
 
  private:
   enum class Tried { kDone, kRefused };
+  /// A call of which those inside are executed.
+  struct Open {
+    std::uint64_t op = 0;
+    std::string why;  ///< it is not executed itself; empty = it has no need to be
+  };
 
   void step(std::uint64_t op, const Observer& observer);
   [[nodiscard]] bool is_inside_executed(std::uint64_t op) const;
   void execute(const core::OpRecord& record, const RecordedOperator& op, const Observer& observer);
+  /// Behind the last call inside of it: what none of them has made is as recorded.
+  void close(const Open& open, const Observer& observer);
+  /// Puts recorded random numbers there.
+  void keep_draw(const core::OpRecord& record, const Observer& observer);
+  [[nodiscard]] bool reads_computed(const core::OpRecord& record) const;
   /// Executes the nearest call around one that does not run in float64.
   bool execute_around(std::uint64_t op, const Observer& observer);
   Tried try_execute(const core::OpRecord& record,
@@ -99,6 +110,10 @@ class Shadow {
   void keep_recorded(const core::OpRecord& record, const Observer& observer);
   /// What calls write as integers holds no other numbers any more.
   void forget_shown(const core::OpRecord& record);
+  /// Counts what was taken from the record, or cuts there.
+  void took(const core::OpRecord& record,
+            const core::TensorRecord& tensor,
+            ShadowMemory::Filled filled);
   void count_decisions(const core::OpRecord& record, const CallTensors& results);
   void cut(std::uint64_t op, const std::string& why);
 
@@ -110,6 +125,7 @@ class Shadow {
   std::vector<ShadowCut> cuts_;
   std::vector<Lent> lent_;
   std::set<std::uint64_t> executed_;  ///< calls with others inside
+  std::vector<Open> open_;            ///< the innermost last
   /// Storages that calls wrote in place.
   std::vector<std::pair<std::uint64_t, std::int64_t>> written_;
 };

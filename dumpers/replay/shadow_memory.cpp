@@ -86,6 +86,14 @@ at::Tensor shown(const at::Tensor& memory, const core::TensorRecord& tensor) {
   return core::is_complex(tensor.dtype) ? at::view_as_complex(parts) : parts;
 }
 
+at::Tensor without_repeats(at::Tensor shown, const core::TensorRecord& tensor) {
+  for (std::size_t i = 0; i < tensor.shape.size(); ++i) {
+    if (tensor.strides[i] != 0 || tensor.shape[i] < 2) continue;
+    shown = shown.narrow(static_cast<std::int64_t>(i), 0, 1);
+  }
+  return shown;
+}
+
 at::Tensor as_read(const at::Tensor& tensor, const at::Tensor& recorded) {
   const at::Tensor values = tensor.detach();
   const double apart = distance(values, recorded);
@@ -142,7 +150,7 @@ bool ShadowMemory::knows(const Storage& storage, const core::TensorRecord& tenso
 
 void ShadowMemory::mark_known(Storage& storage, const core::TensorRecord& tensor) {
   if (!storage.known.defined()) return;
-  parts_shown(storage.known, tensor).fill_(true);
+  without_repeats(parts_shown(storage.known, tensor), tensor).fill_(true);
   if (storage.known.all().item<bool>()) storage.known = at::Tensor();
 }
 
@@ -162,17 +170,32 @@ bool ShadowMemory::has_changed(const core::TensorRecord& tensor, std::int64_t st
   return shown_before;
 }
 
+ShadowMemory::Filled ShadowMemory::follow(const core::TensorRecord& tensor, std::int64_t storage) {
+  const auto found = storages_.find(storage);
+  if (found == storages_.end() || !show_same_numbers(found->second.dtype, tensor.dtype) ||
+      !has_changed(tensor, storage)) {
+    return Filled::kNothing;
+  }
+  const bool was_computed = found->second.computed;
+  put_recorded(tensor, storage);
+  return was_computed ? Filled::kCut : Filled::kOutside;
+}
+
+bool ShadowMemory::holds(const core::TensorRecord& tensor, std::int64_t storage) const {
+  const auto found = storages_.find(storage);
+  return found != storages_.end() && show_same_numbers(found->second.dtype, tensor.dtype) &&
+         numbers_needed(tensor) <= found->second.values.numel() && knows(found->second, tensor);
+}
+
 ShadowMemory::Filled ShadowMemory::fill(const core::TensorRecord& tensor, std::int64_t storage) {
+  const Filled followed = follow(tensor, storage);
+  if (followed != Filled::kNothing) return followed;
   const auto before = storages_.find(storage);
   const bool shows_others =
       before != storages_.end() && !show_same_numbers(before->second.dtype, tensor.dtype);
   const bool was_computed = before != storages_.end() && before->second.computed;
   Storage& found = storage_for(tensor, storage);
   if (tensor.state == core::ContentState::kUninitialised) return Filled::kNothing;
-  if (!shows_others && has_changed(tensor, storage)) {
-    put_recorded(tensor, storage);
-    return Filled::kCut;
-  }
   if (knows(found, tensor)) {
     saw(tensor, storage);
     return Filled::kNothing;
@@ -183,7 +206,7 @@ ShadowMemory::Filled ShadowMemory::fill(const core::TensorRecord& tensor, std::i
   const at::Tensor here = parts_shown(found.values, tensor);
   const at::Tensor known = parts_shown(found.known, tensor);
   const bool has_made = tensor.producer != core::kNoProducer && !known.any().item<bool>();
-  here.copy_(at::where(known, here, numbers));
+  without_repeats(here, tensor).copy_(without_repeats(at::where(known, here, numbers), tensor));
   mark_known(found, tensor);
   saw(tensor, storage);
   return (shows_others ? was_computed : has_made) ? Filled::kCut : Filled::kOutside;
@@ -211,7 +234,7 @@ void ShadowMemory::put(const core::TensorRecord& tensor,
   Storage& found = storage_for(tensor, storage);
   if (!values.is_alias_of(found.values)) {
     make_own(found);
-    shown(found.values, tensor).copy_(values);
+    without_repeats(shown(found.values, tensor), tensor).copy_(without_repeats(values, tensor));
   }
   wrote(tensor, storage);
 }
@@ -227,9 +250,13 @@ void ShadowMemory::put_recorded(const core::TensorRecord& tensor, std::int64_t s
   if (tensor.state != core::ContentState::kHashed || !dump_.has_content(tensor.content_key())) {
     return forget(storage);
   }
+  const bool was_computed = is_computed(storage);
   put(tensor, storage, recorded_values(dump_, tensor));
   saw(tensor, storage);
-  storages_.at(storage).computed = false;
+  Storage& found = storages_.at(storage);
+  const bool is_all =
+      core::element_count(tensor.shape) * numbers_per_element(tensor) >= found.values.numel();
+  found.computed = was_computed && !is_all;
 }
 
 void ShadowMemory::saw(const core::TensorRecord& tensor, std::int64_t storage) {

@@ -28,6 +28,8 @@ at::Tensor recorded_values(const core::DumpSource& dump, const core::TensorRecor
 /// One-dimensional float64 memory as the tensor shows it; of a complex tensor two numbers an
 /// element.
 at::Tensor shown(const at::Tensor& memory, const core::TensorRecord& tensor);
+/// The same, or values of its shape, without what expand() repeats: to be written to.
+at::Tensor without_repeats(at::Tensor shown, const core::TensorRecord& tensor);
 /// The same conjugated or negated, where that is nearer to the recorded values: a tensor may be
 /// that only when it is read.
 at::Tensor as_read(const at::Tensor& tensor, const at::Tensor& recorded);
@@ -48,6 +50,12 @@ class ShadowMemory {
   /// @param dump  borrowed
   explicit ShadowMemory(const core::DumpSource& dump) : dump_(dump) {}
 
+  /// Takes recorded values for memory that was written outside of recorded calls.
+  Filled follow(const core::TensorRecord& tensor, std::int64_t storage);
+  /// Whether memory was written outside of recorded calls since they last showed it so.
+  [[nodiscard]] bool has_changed(const core::TensorRecord& tensor, std::int64_t storage) const;
+  /// Whether all that the tensor shows is there.
+  [[nodiscard]] bool holds(const core::TensorRecord& tensor, std::int64_t storage) const;
   /// Makes sure that a call can read what the argument shows.
   /// @throws core::Error{kNotComparable} when the dump does not hold values that are needed
   Filled fill(const core::TensorRecord& tensor, std::int64_t storage);
@@ -63,8 +71,8 @@ class ShadowMemory {
   void put(const core::TensorRecord& tensor, std::int64_t storage, const at::Tensor& values);
   /// Notes that a call has written what the tensor shows.
   void wrote(const core::TensorRecord& tensor, std::int64_t storage);
-  /// Puts the recorded values there, which then are not computed; forgets the storage where the
-  /// dump does not hold them.
+  /// Puts the recorded values there, which then are not computed; what lies beside them stays as it
+  /// is. Forgets the storage where the dump does not hold them.
   void put_recorded(const core::TensorRecord& tensor, std::int64_t storage);
   /// Notes what a call shows that has written nothing, so that a later change is noticed.
   void saw(const core::TensorRecord& tensor, std::int64_t storage);
@@ -95,7 +103,6 @@ class ShadowMemory {
   static void make_own(Storage& storage);
   static void mark_known(Storage& storage, const core::TensorRecord& tensor);
   static bool knows(const Storage& storage, const core::TensorRecord& tensor);
-  [[nodiscard]] bool has_changed(const core::TensorRecord& tensor, std::int64_t storage) const;
 
   const core::DumpSource& dump_;
   std::unordered_map<std::int64_t, Storage> storages_;

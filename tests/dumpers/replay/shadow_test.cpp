@@ -6,7 +6,9 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "core/error.h"
 #include "tests/dumpers/capture/recording.h"
@@ -110,6 +112,57 @@ DOCTEST_TEST_CASE("random numbers and masks are those of the record") {
   DOCTEST_CHECK(ran.counts.draws == 2);
   DOCTEST_CHECK(apart(ran.last.at("aten::sum"), made.to(at::kDouble)) < 1e-4);
   DOCTEST_CHECK(apart(ran.last.at("aten::sum"), made.to(at::kDouble)) > 0);
+}
+
+DOCTEST_TEST_CASE("what a sampler makes is as recorded, whatever is called inside of it") {
+  at::manual_seed(5);
+  const at::Tensor weights = at::full({3}, 2.0);
+  at::Tensor made;
+  const Ran ran = shadow_of([&] {
+    const at::Tensor drawn = at::_sample_dirichlet(weights);
+    made = at::log(drawn.select(0, 1));
+  });
+  DOCTEST_CHECK(ran.cuts.empty());
+  DOCTEST_CHECK(ran.counts.draws == 1);
+  DOCTEST_CHECK(apart(ran.last.at("aten::log"), made.to(at::kDouble)) < 1e-6);
+}
+
+DOCTEST_TEST_CASE("an operator without float64 whose inner calls do not make its result is a cut") {
+  at::manual_seed(6);
+  const at::Tensor x = at::randn({5, 2, 4});
+  const at::Tensor state = at::zeros({1, 2, 4});
+  const std::vector<at::Tensor> weights{
+      at::randn({16, 4}), at::randn({16, 4}), at::randn({16}), at::randn({16})};
+  at::Tensor made;
+  const Ran ran = shadow_of([&] {
+    const auto layer = at::mkldnn_rnn_layer(x * 1.5,
+                                            weights[0],
+                                            weights[1],
+                                            weights[2],
+                                            weights[3],
+                                            state[0],
+                                            state[0],
+                                            false,
+                                            {},
+                                            2,
+                                            4,
+                                            1,
+                                            true,
+                                            false,
+                                            false,
+                                            false);
+    made = at::sum(std::get<0>(layer));
+  });
+  DOCTEST_REQUIRE(ran.cuts.size() == 1);
+  DOCTEST_CHECK(ran.cuts[0].why.find("outside") == std::string::npos);
+  DOCTEST_CHECK(apart(ran.last.at("aten::sum"), made.to(at::kDouble)) < 1e-5);
+}
+
+DOCTEST_TEST_CASE("memory that expand() repeats is written once") {
+  const at::Tensor repeated = at::full({1}, 0.1).expand({4});
+  const Ran ran = shadow_of([&] { at::sum(repeated * 3); });
+  DOCTEST_CHECK(ran.cuts.empty());
+  DOCTEST_CHECK(apart(ran.last.at("aten::sum"), at::sum(repeated.to(at::kDouble) * 3)) < 1e-14);
 }
 
 DOCTEST_TEST_CASE("a convolution without a float64 kernel is executed as the operator around it") {
