@@ -19,11 +19,8 @@
 #include "cmd/options/command.h"
 #include "cmd/options/command_line.h"
 #include "cmd/options/config_options.h"
-#include "cmd/recording/output_lock.h"
-#include "cmd/recording/progress.h"
-#include "cmd/recording/recording.h"
-#include "cmd/recording/space.h"
 #include "cmd/render/text.h"
+#include "cmd/reports/program_to_judge.h"
 #include "cmd/reports/report_flags.h"
 #include "cmd/reports/verdict.h"
 #include "cmd/terminal/logging.h"
@@ -159,26 +156,10 @@ class AuditCommand final : public Command {
   [[nodiscard]] core::ExitCode record(const configs::Config& config,
                                       comparators::AuditPlan plan,
                                       const GlobalOptions& globals) const {
-    RecordingJob job;
-    job.run = choose_run(config, std::nullopt);
-    job.run.name = "audit";
-    job.dump = fs::proximate(config.dump_directory(job.run));
-    const OutputLocks held = hold_alone({job.run.dump.directory});
-    const RunOutputs outputs({job.run.dump.directory});
-    job.replace_existing = force_ || outputs.may_replace(job.dump);
-    require_free(job);
-    require_recorder_of(job.run);
-    say_kept_seed(config);
-    Progress progress(globals);
-    progress.begin(1, 1, job.run.name);
-    RecordingResult result = record_where_it_fits(job, {}, progress);
-    progress.clear();
-    result.summary.location = job.dump.string();
-    if (!result.totals) {
-      const ReportStyle style = report_.style(globals, "text");
-      return report_failed_run(result, "", style.format == "json" ? "json" : "text", globals);
-    }
-    return judge(job.dump.string(), std::move(plan), globals);
+    return record_to_judge(config,
+                           {about.name, force_, report_.style(globals, "text").format},
+                           globals,
+                           [&](const std::string& dump) { return judge(dump, plan, globals); });
   }
 
   std::optional<std::string> dump_ = value(&dump_, "dump DUMP", {.takes = Takes::kDump});

@@ -410,19 +410,29 @@ class Document {
   [[nodiscard]] Json modules_json() const {
     Json list = Json::array();
     std::map<std::string, std::size_t> known;
-    for (const CallPrecision& each : outcome_.calls) {
-      const core::OpRecord head = dump_.op_head(each.op);
-      if (!head.site || head.site->module_path.empty()) continue;
+    for (const replay::ModuleOutput& output : outcome_.modules) {
+      const core::OpRecord head = dump_.op_head(output.op);
       const auto [found, fresh] = known.try_emplace(head.site->module_path, list.size());
       if (fresh) {
         list.push_back({{"module", json_text(head.site->module_path)},
                         {"type", json_text(head.site->module_type)},
-                        {"digits", nullptr},
-                        {"moved", 0.0}});
+                        {"moved", 0.0},
+                        {"steps", Json::array()}});
       }
       Json& module = list[found->second];
-      if (each.digits_out) module["digits"] = rounded(*each.digits_out);
-      module["moved"] = module["moved"].get<double>() + each.moved;
+      const double digits = rounded(output.digits);
+      module["digits"] = digits;
+      module["steps"].push_back({{"step", head.step}, {"digits", digits}});
+      module["rows"] = json_integer(output.rows);
+      module["row_digits"] = Json::array();
+      for (const double each : output.row_digits) module["row_digits"].push_back(rounded(each));
+    }
+    for (const CallPrecision& each : outcome_.calls) {
+      const core::OpRecord head = dump_.op_head(each.op);
+      const auto found = known.find(head.site ? head.site->module_path : "");
+      if (found == known.end()) continue;
+      Json& moved = list[found->second]["moved"];
+      moved = moved.get<double>() + each.moved;
     }
     return list;
   }
@@ -486,8 +496,8 @@ Json measure_precision(const PrecisionPlan& plan) {
   question.recorded = {plan.dump, plan.references, result.tensor.op};
   question.result = result.tensor;
   question.result.values = plan.values.has_value();
-  const DumpQuestion asked{"precision", to_text(question), plan.recorder, plan.timeout};
-  const PrecisionAnswer answer = parse_precision_answer(ask_about_dump(asked, dump->manifest()));
+  const DumpQuestion asked{"precision", message_text(question), plan.recorder, plan.timeout};
+  const auto answer = read_answer<PrecisionAnswer>(ask_about_dump(asked, dump->manifest()));
   if (plan.values) {
     const core::OpRecord record = dump->op(result.tensor.op);
     core::write_npy(*plan.values,

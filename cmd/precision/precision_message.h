@@ -2,22 +2,16 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 
 #include "cmd/replay/replay_message.h"
 #include "dumpers/replay/precision.h"
 
 namespace repro_check::cmd {
 
-DESCRIBE(replay::RecordedTensor, MEMBER(op) MEMBER(tensor) MEMBER(values))
-DESCRIBE(replay::ShadowCut, MEMBER(op) MEMBER(why))
-DESCRIBE(replay::ShadowCounts,
-         MEMBER(executed) MEMBER(draws) MEMBER(outside) MEMBER(decisions) MEMBER(numbers_read))
-
 /// Of which tensor of a dump a recorder is to say where its digits were lost.
 struct PrecisionQuestion {
   ReplaySide recorded;
-  replay::RecordedTensor result;  ///< its op is that of `recorded`
+  replay::RecordedTensor result;
 };
 
 struct PrecisionAnswer {
@@ -25,13 +19,20 @@ struct PrecisionAnswer {
   replay::PrecisionOutcome outcome;
 };
 
-/// As questions and answers about a repeated call: a file, and one line on stdout.
-std::string to_text(const PrecisionQuestion& question);
-std::string to_text(const PrecisionAnswer& answer);
-
-/// @throws core::Error{kUsage} when `text` is none
-PrecisionQuestion parse_precision_question(std::string_view text);
-/// @throws core::Error{kRunFailed} when `line` is none
-PrecisionAnswer parse_precision_answer(std::string_view line);
+DESCRIBE(replay::RecordedTensor, MEMBER(op) MEMBER(tensor) MEMBER(values))
+DESCRIBE(replay::FarthestElement, MEMBER(element) MEMBER(recorded) MEMBER(float64) MEMBER(row))
+DESCRIBE(replay::CallPrecision,
+         MEMBER(op) MEMBER(digits_in) MEMBER(digits_out) MEMBER(own_digits) MEMBER(moved)
+             MEMBER(passes) MEMBER(terms) MEMBER(farthest))
+DESCRIBE(replay::ModuleOutput, MEMBER(op) MEMBER(digits) MEMBER(rows) MEMBER(row_digits))
+DESCRIBE(replay::ShadowCut, MEMBER(op) MEMBER(why))
+DESCRIBE(replay::ShadowCounts,
+         MEMBER(executed) MEMBER(draws) MEMBER(outside) MEMBER(decisions) MEMBER(numbers_read))
+DESCRIBE(replay::PrecisionOutcome,
+         MEMBER(digits) MEMBER(relative_error) MEMBER(farthest) MEMBER(calls) MEMBER(modules)
+             MEMBER(overflow) MEMBER(explained) MEMBER(underived) MEMBER(values) MEMBER(counts)
+                 MEMBER(cuts))
+DESCRIBE(PrecisionQuestion, MEMBER(recorded) MEMBER(result))
+DESCRIBE(PrecisionAnswer, MEMBER(libtorch) MEMBER(outcome))
 
 }  // namespace repro_check::cmd

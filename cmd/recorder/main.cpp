@@ -214,7 +214,7 @@ std::string version() {
 /// manifest. Both, and the answer, are as cmd/replay/replay_message.h has them.
 /// @throws core::Error
 std::string replay(const std::filesystem::path& request_file) {
-  const cmd::ReplayQuestion question = cmd::parse_question(read_request(request_file));
+  const auto question = cmd::read_question<cmd::ReplayQuestion>(read_request(request_file));
   capture::check_variables();
   const auto dump = store::open_dump(question.recorded.dump, question.recorded.references);
   cmd::ReplayAnswer answer;
@@ -231,17 +231,17 @@ std::string replay(const std::filesystem::path& request_file) {
       answer.candidate = replay::distance_to_float64(*other, side->op);
     }
   }
-  return cmd::to_text(answer);
+  return cmd::message_text(answer);
 }
 
 /// Executes what leads to a recorded tensor in float64, as the request file says; see
 /// cmd/precision/precision_message.h.
 /// @throws core::Error
 std::string precision(const std::filesystem::path& request_file) {
-  const cmd::PrecisionQuestion question = cmd::parse_precision_question(read_request(request_file));
+  const auto question = cmd::read_question<cmd::PrecisionQuestion>(read_request(request_file));
   const auto dump = store::open_dump(question.recorded.dump, question.recorded.references);
-  return cmd::to_text(cmd::PrecisionAnswer{fact("libtorch.version"),
-                                           replay::measure_precision(*dump, question.result)});
+  return cmd::message_text(cmd::PrecisionAnswer{fact("libtorch.version"),
+                                                replay::measure_precision(*dump, question.result)});
 }
 
 /// Writes what float64 gives at tensors of a dump into another dump, as the request file says; see

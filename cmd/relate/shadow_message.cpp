@@ -10,21 +10,17 @@ DESCRIBE(replay::ShadowValuesOutcome, MEMBER(counts) MEMBER(cuts))
 DESCRIBE(ShadowAnswer, MEMBER(libtorch) MEMBER(outcome))
 
 std::string to_text(const ShadowQuestion& question) {
-  return to_document(json_of(question), false);
+  return message_text(question);
 }
 
 ShadowQuestion parse_shadow_question(std::string_view text) {
-  ShadowQuestion question;
-  read_question(text, question);
-  return question;
+  return read_question<ShadowQuestion>(text);
 }
 
-std::string to_text(const ShadowAnswer& answer) { return to_document(json_of(answer), false); }
+std::string to_text(const ShadowAnswer& answer) { return message_text(answer); }
 
 ShadowAnswer parse_shadow_answer(std::string_view line) {
-  ShadowAnswer answer;
-  read_answer(line, answer);
-  return answer;
+  return read_answer<ShadowAnswer>(line);
 }
 
 }  // namespace repro_check::cmd

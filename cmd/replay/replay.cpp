@@ -198,14 +198,14 @@ ReplayFindings replay(const ReplayPlan& plan) {
         tensors && findings.op.arguments == there.arguments && findings.op.modes == there.modes;
     if (tensors) findings.other_arguments = other_arguments(findings.op, there);
   }
-  DumpQuestion question{"replay", to_text(asked), plan.recorder, plan.timeout};
+  DumpQuestion question{"replay", message_text(asked), plan.recorder, plan.timeout};
   question.about =
       fmt::format("op {} {}", findings.op.index, core::printable(findings.op.op->full_name()));
   std::vector<std::string> isas = plan.isas;
   if (isas.empty()) isas.emplace_back();
   for (const std::string& isa : isas) {
     question.isa = isa;
-    take(isa, parse_answer(ask_about_dump(question, dump->manifest())), findings);
+    take(isa, read_answer<ReplayAnswer>(ask_about_dump(question, dump->manifest())), findings);
   }
   return findings;
 }

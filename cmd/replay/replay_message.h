@@ -74,37 +74,50 @@ void describe(F f, Of<F, ReplaySide>& it) {
   f MEMBER(dump) MEMBER(references) MEMBER(op);
 }
 
+template <typename F>
+void describe(F f, Of<F, ReplayQuestion>& it) {
+  f MEMBER(recorded) NAMED("op", how.op) NAMED("calls", how.calls) NAMED("threads", how.threads)
+      NAMED("device", how.device) MEMBER(float64) MEMBER(against);
+}
+
+template <typename F>
+void describe(F f, Of<F, ReplayAnswer>& it) {
+  f MEMBER(libtorch) MEMBER(cpu_capability) MEMBER(rounds) MEMBER(baseline) MEMBER(candidate)
+      MEMBER(notes);
+}
+
 [[noreturn]] void refuse_question(const std::exception& error);
 [[noreturn]] void refuse_answer(const std::exception& error);
 
+/// A question is a file, an answer one line on stdout, both of them JSON; what is not UTF-8 in what
+/// they quote is replaced.
+template <typename Message>
+std::string message_text(const Message& message) {
+  return to_document(json_of(message), false);
+}
+
 /// @throws core::Error{kUsage} when `text` is no such question
 template <typename Question>
-void read_question(std::string_view text, Question& into) {
+Question read_question(std::string_view text) {
+  Question question;
   try {
-    describe(JsonReader(Json::parse(text)), into);
+    describe(JsonReader(Json::parse(text)), question);
   } catch (const std::exception& error) {
     refuse_question(error);
   }
+  return question;
 }
 
 /// @throws core::Error{kRunFailed} when `line` is no such answer
 template <typename Answer>
-void read_answer(std::string_view line, Answer& into) {
+Answer read_answer(std::string_view line) {
+  Answer answer;
   try {
-    describe(JsonReader(Json::parse(line)), into);
+    describe(JsonReader(Json::parse(line)), answer);
   } catch (const std::exception& error) {
     refuse_answer(error);
   }
+  return answer;
 }
-
-/// A question is a file, an answer one line on stdout, both of them JSON; what is not UTF-8 in what
-/// they quote is replaced.
-std::string to_text(const ReplayQuestion& question);
-std::string to_text(const ReplayAnswer& answer);
-
-/// @throws core::Error{kUsage} when `text` is none
-ReplayQuestion parse_question(std::string_view text);
-/// @throws core::Error{kRunFailed} when `line` is none
-ReplayAnswer parse_answer(std::string_view line);
 
 }  // namespace repro_check::cmd
