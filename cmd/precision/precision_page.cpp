@@ -131,20 +131,20 @@ std::string map_of_rows(const Json& document) {
   return map_card("Modules by rows of their output (tokens, samples)", "rows", "rows", rows);
 }
 
-std::string text_of(const Json& value) {
+std::string cell_text(const Json& value) {
   return value.is_null() ? "" : value.is_string() ? value.get<std::string>() : value.dump();
 }
 
 std::string places_card(const Json& document) {
   std::string rows;
   for (const Json& place : document["places"]) {
-    rows += html_row({text_of(place["share_text"]),
-                      text_of(place["at"]),
-                      text_of(place.value("source", Json())),
-                      text_of(place["operator"]),
-                      text_of(place["dtype"]),
-                      place.contains("terms") ? text_of(place["terms"]) : "",
-                      text_of(place["own_digits"])});
+    rows += html_row({cell_text(place["share_text"]),
+                      cell_text(place["at"]),
+                      cell_text(place.value("source", Json())),
+                      cell_text(place["operator"]),
+                      cell_text(place["dtype"]),
+                      place.contains("terms") ? cell_text(place["terms"]) : "",
+                      cell_text(place["own_digits"])});
   }
   if (rows.empty()) return {};
   return "<section class=\"card text\"><h2>Where the error enters</h2>\n" +
@@ -157,7 +157,7 @@ std::string cuts_card(const Json& document) {
   std::string rows;
   for (const Json& cut : document["cuts"]) {
     rows +=
-        html_row({text_of(cut["op"]), text_of(cut["operator"]), text_of(cut["at"]), cut["why"]});
+        html_row({cell_text(cut["op"]), cell_text(cut["operator"]), cell_text(cut["at"]), cut["why"]});
   }
   if (rows.empty()) return {};
   return "<section class=\"card text\"><h2>Where recorded values stand in</h2>\n" +
@@ -165,7 +165,7 @@ std::string cuts_card(const Json& document) {
 }
 
 /// What the text says of the result and of the shadow.
-std::string facts(const Json& document) {
+std::string measured_card(const Json& document) {
   std::vector<std::pair<std::string_view, std::string>> facts;
   const std::vector<SaidLine> said = said_lines(view_lines("precision"), document);
   for (const SaidLine& line : said) {
@@ -189,7 +189,7 @@ std::string precision_page(const Json& document, const std::string& text) {
                           : is_fine                  ? "good"
                                                      : "trouble",
                           html_heading(headline.substr(0, end), headline.substr(end + 1)));
-  std::string beside = facts(document);
+  std::string beside = measured_card(document);
   for (const Json& finding : document["findings"]) {
     HtmlAnswers answers;
     answers.title = finding["id"];
