@@ -35,7 +35,9 @@ class Reader {
         }
       }
     }
-    for (const std::string& name : unread_) side_.unread += places_.contains(name) ? 0 : 1;
+    for (const std::string& name : unread_) {
+      if (!places_.contains(name)) ++side_.unread;
+    }
   }
 
  private:

@@ -124,7 +124,7 @@ class Writer {
         output.state = core::ContentState::kHashed;
         output.digest = keys_[i][pass].digest;
         output.stored = true;
-        record.results.push_back({core::TensorSlot{static_cast<std::uint32_t>(pass)}});
+        record.results.emplace_back().data = core::TensorSlot{static_cast<std::uint32_t>(pass)};
         record.tensors.push_back(std::move(output));
       }
       sink_.append(record);
