@@ -18,7 +18,7 @@ struct ShadowValuesOutcome {
 };
 
 /// Executes the recorded calls in float64 and writes what they give at the wanted tensors: for each
-/// a record of repro_check::shadow with the outputs
+/// a record of shadow::outputs with the outputs
 ///   0  along the whole chain,
 ///   1  with the wanted tensors before it as they were recorded,
 ///   2  with those of `given` in their place.
@@ -34,6 +34,6 @@ ShadowValuesOutcome write_shadow_values(const core::DumpSource& dump,
 
 inline constexpr std::uint64_t kShadowOutputs = 3;
 /// The operator of these records.
-inline constexpr const char* kShadowRecord = "repro_check::shadow";
+inline constexpr const char* kShadowRecord = "shadow::outputs";
 
 }  // namespace repro_check::replay
