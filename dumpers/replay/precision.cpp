@@ -94,8 +94,8 @@ std::vector<double> row_digits(const RowDistances& distances) {
   const auto rows = static_cast<std::uint64_t>(distances.apart.numel());
   if (rows < 2) return {};
   std::vector<double> groups(std::min(rows, kMostRowGroups), kAllDigits);
-  const double* apart = distances.apart.const_data_ptr<double>();
-  const double* size = distances.size.const_data_ptr<double>();
+  const double* apart = distances.apart.data_ptr<double>();
+  const double* size = distances.size.data_ptr<double>();
   for (std::uint64_t row = 0; row < rows; ++row) {
     double& worst = groups[row * groups.size() / rows];
     worst = std::min(worst, digits_of(relative(apart[row], size[row])));
