@@ -156,8 +156,8 @@ std::string places_card(const Json& document) {
 std::string cuts_card(const Json& document) {
   std::string rows;
   for (const Json& cut : document["cuts"]) {
-    rows +=
-        html_row({cell_text(cut["op"]), cell_text(cut["operator"]), cell_text(cut["at"]), cut["why"]});
+    rows += html_row(
+        {cell_text(cut["op"]), cell_text(cut["operator"]), cell_text(cut["at"]), cut["why"]});
   }
   if (rows.empty()) return {};
   return "<section class=\"card text\"><h2>Where recorded values stand in</h2>\n" +

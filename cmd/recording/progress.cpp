@@ -91,11 +91,7 @@ void Progress::end(const std::optional<RecorderTotals>& totals) {
   if (totals && totals->block_calls > 0) {
     counted = format_count(totals->block_calls, "call") + " of blocks";
   }
-  show(line(totals ? "done" : "failed",
-            counted,
-            totals ? totals->bytes : 0,
-            ""),
-       true);
+  show(line(totals ? "done" : "failed", counted, totals ? totals->bytes : 0, ""), true);
 }
 
 void Progress::share(const std::string& phase,

@@ -125,8 +125,7 @@ void describe_failure(const RecordingJob& job,
   summary.status = "failed";
   summary.signal = outcome.signal;
   const bool sees_operators = job.run.dump.depth != core::DumpDepth::kBlocks;
-  summary.message =
-      failure.message + (spoke || !sees_operators ? "" : where_text(recording));
+  summary.message = failure.message + (spoke || !sees_operators ? "" : where_text(recording));
   if (recording) {
     const journal::JournalSummary& progress = recording->summary;
     summary.last_op = progress.entered ? progress.entered : progress.last;

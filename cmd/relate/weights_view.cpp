@@ -52,8 +52,8 @@ std::string source_text(const Segment& segment,
                        sender.weights[segment.merged->down].name);
   }
   if (shape.empty()) return text;
-  const bool is_whole = segment.from == 0 &&
-                        segment.rows == comparators::row_count(shape, segment.axis);
+  const bool is_whole =
+      segment.from == 0 && segment.rows == comparators::row_count(shape, segment.axis);
   const bool is_turned = segment.axis != relation.axis && shape.size() == 2 &&
                          segment.axis != kLeadingAxes && relation.axis != kLeadingAxes;
   if (is_turned) text += ".T";
@@ -180,11 +180,10 @@ std::string body_of(Json document, const WeightsReport& report, bool all) {
   if (!report.unsent.empty()) document["not_sent"] = Json::array({document["unsent"]});
   if (report.unread > 0) document["unread_names"] = {{"unread", report.unread}};
   // Rounded down: 100 is all of them.
-  document["share"] = report.elements == 0
-                          ? 0.0
-                          : std::floor(1000 * static_cast<double>(report.related) /
-                                       static_cast<double>(report.elements)) /
-                                10;
+  document["share"] = report.elements == 0 ? 0.0
+                                           : std::floor(1000 * static_cast<double>(report.related) /
+                                                        static_cast<double>(report.elements)) /
+                                                 10;
   document["received"] = report.weights.size();
   document["sent"] = report.sent;
   document["below"] = document["findings"];

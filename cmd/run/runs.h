@@ -58,7 +58,7 @@ struct RunPlan {
   comparators::CompareOptions options;
   bool digests_first = false;
   bool blocks_first = false;  ///< of programs, before `jobs` as they stand
-  std::uint64_t window = 0;  ///< operators before and after a first divergence, that are recorded
+  std::uint64_t window = 0;   ///< operators before and after a first divergence, that are recorded
 };
 
 /// Every directory that the recordings of a configuration, and reports on them, go to.

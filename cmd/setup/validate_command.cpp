@@ -83,11 +83,11 @@ class ValidateCommand final : public Command {
                     judged_text(config.compare));
     if (!globals.quiet) {
       for (const configs::RunSpec& run : config.runs) text += run_text(run);
-      text += fmt::format("  dumps: {}, level {}, depth {}\n",
-                          escape_name(first.dump.directory.string()),
-                          starts_with_digests(config) ? "auto" : core::name_of(first.dump.level),
-                          starts_with_blocks(config) ? "blocks, then top"
-                                                     : core::name_of(first.dump.depth));
+      text += fmt::format(
+          "  dumps: {}, level {}, depth {}\n",
+          escape_name(first.dump.directory.string()),
+          starts_with_digests(config) ? "auto" : core::name_of(first.dump.level),
+          starts_with_blocks(config) ? "blocks, then top" : core::name_of(first.dump.depth));
       text += fmt::format("  report: {}", fmt::join(config.report.formats, ", "));
       for (const auto& [format, file] : config.report.files) {
         text += fmt::format(", {} in {}", format, escape_name(from_here(file).string()));

@@ -193,9 +193,9 @@ class BlockComparer {
   /// Whether there are borders that its recorder could not read, though it knew how.
   static bool left_unread(const core::DumpSource& dump) {
     const auto& blocks = dump.manifest().trace.blocks;
-    return blocks && std::ranges::find(blocks->unopened,
-                                       core::kUnreadContent,
-                                       &core::UnopenedType::type) != blocks->unopened.end();
+    return blocks &&
+           std::ranges::find(blocks->unopened, core::kUnreadContent, &core::UnopenedType::type) !=
+               blocks->unopened.end();
   }
 
   /// @return whether nothing is wrong with the pair

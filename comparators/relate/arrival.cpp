@@ -57,7 +57,8 @@ class Arrival {
     if (is_misplaced(arrived)) return WeightState::kMisplaced;
     if (is_unmerged(arrived)) return WeightState::kUnmerged;
     const auto is_rounded = [&](const Segment& segment) {
-      return segment.rounded != core::Dtype::kUnknown && is_narrower(segment.rounded, arrived.dtype);
+      return segment.rounded != core::Dtype::kUnknown &&
+             is_narrower(segment.rounded, arrived.dtype);
     };
     if (std::ranges::any_of(relation.segments, is_rounded)) return WeightState::kRounded;
     return WeightState::kArrived;
@@ -142,9 +143,9 @@ FindingId id_of(WeightState state) {
 
 /// One finding for all weights of one fault.
 Finding arrival_finding(const WeightFault& fault,
-                   const std::vector<const ArrivedWeight*>& weights,
-                   const WeightSide& sender,
-                   std::uint32_t last) {
+                        const std::vector<const ArrivedWeight*>& weights,
+                        const WeightSide& sender,
+                        std::uint32_t last) {
   const bool is_open =
       fault.state == WeightState::kUnrelated || fault.state == WeightState::kUnread;
   Finding finding{id_of(fault.state), is_open ? Finding::Weight::kNote : Finding::Weight::kProof};
@@ -166,8 +167,7 @@ Finding arrival_finding(const WeightFault& fault,
     finding.with("dtype", core::dtype_name(fault.rounded));
   }
   if (fault.state == WeightState::kMisplaced) {
-    finding.with("source",
-                 sender.weights[weights.front()->relation.segments.front().source].name);
+    finding.with("source", sender.weights[weights.front()->relation.segments.front().source].name);
   }
   return finding;
 }
@@ -194,8 +194,10 @@ bool WeightsReport::is_related() const {
 }
 
 bool WeightsReport::has_diverged() const {
-  constexpr std::array kFaults{
-      WeightState::kEarlier, WeightState::kMisplaced, WeightState::kUnmerged, WeightState::kRounded};
+  constexpr std::array kFaults{WeightState::kEarlier,
+                               WeightState::kMisplaced,
+                               WeightState::kUnmerged,
+                               WeightState::kRounded};
   // Where nothing at all is the sender's, its names alone say nothing: it is another model.
   return std::ranges::any_of(kFaults, [&](WeightState state) { return count(state) > 0; }) ||
          (related > 0 && count(WeightState::kOther) > 0);

@@ -147,12 +147,12 @@ constexpr std::size_t kMostAxes = 6;
 
 /// Whether rows of two tensors of one dtype are equal under some order of their other axes.
 bool are_equal_rows(const HeldTensor& a,
-               std::size_t axis_a,
-               std::uint64_t from_a,
-               const HeldTensor& b,
-               std::size_t axis_b,
-               std::uint64_t from_b,
-               std::uint64_t rows) {
+                    std::size_t axis_a,
+                    std::uint64_t from_a,
+                    const HeldTensor& b,
+                    std::size_t axis_b,
+                    std::uint64_t from_b,
+                    std::uint64_t rows) {
   Cut cut_a(a.shape, axis_a);
   Cut cut_b(b.shape, axis_b);
   std::vector<std::size_t> order(cut_b.sizes.size());
@@ -229,10 +229,9 @@ struct AxisSearch {
 bool tells(const Rows& rows, std::uint64_t begin, std::uint64_t count) {
   if (count * rows.width < kTellingElements) return false;
   const auto first = rows.keys.begin() + static_cast<std::ptrdiff_t>(begin);
-  return rows.width > 1 ||
-         std::any_of(first, first + static_cast<std::ptrdiff_t>(count), [&](std::uint64_t key) {
-           return key != *first;
-         });
+  return rows.width > 1 || std::any_of(first,
+                                       first + static_cast<std::ptrdiff_t>(count),
+                                       [&](std::uint64_t key) { return key != *first; });
 }
 
 /// The rows of a matrix of the receiver, to be explained as sums of a weight and its adapter.
@@ -295,8 +294,7 @@ class Sums {
     const auto bits = static_cast<int>(core::row_of(dtype_).layout.mantissa_bits);
     const double bound = kMergedUlps * std::ldexp(1.0, -bits - 1);
     // What it explains stands out of the rounding, by ten standard errors.
-    const bool is_seen =
-        scale * scale * square * static_cast<double>(base.size()) > 100 * rest;
+    const bool is_seen = scale * scale * square * static_cast<double>(base.size()) > 100 * rest;
     return is_seen && rest <= bound * bound * size ? scale : 0;
   }
 
@@ -391,7 +389,8 @@ class Relator {
     const std::vector<std::byte>& bytes =
         received_.of(i, receiver_.weights[i].versions.size() - 1).bytes;
     const std::size_t size = core::element_size(held.content.dtype);
-    return !std::equal(bytes.begin() + static_cast<std::ptrdiff_t>(size), bytes.end(), bytes.begin());
+    return !std::equal(
+        bytes.begin() + static_cast<std::ptrdiff_t>(size), bytes.end(), bytes.begin());
   }
 
   /// What the values of both sides may have been rounded to, the widest first.
@@ -493,8 +492,8 @@ class Relator {
       return !search.covered[one] && rows.keys[one] == source.keys[other];
     };
     std::uint64_t end = row;
-    for (std::uint64_t other = source_row; end < rows.keys.size() && other < source.keys.size() &&
-                                           is_same(end, other);
+    for (std::uint64_t other = source_row;
+         end < rows.keys.size() && other < source.keys.size() && is_same(end, other);
          ++end, ++other) {
     }
     while (segment.begin > 0 && segment.from > 0 && is_same(segment.begin - 1, segment.from - 1)) {
@@ -516,12 +515,12 @@ class Relator {
       return sent.shape == tensor.shape && (is_plain ? sent : rounded).bytes == tensor.bytes;
     }
     return are_equal_rows(is_plain ? sent : rounded,
-                     segment.axis,
-                     segment.from,
-                     tensor,
-                     axis,
-                     segment.begin,
-                     segment.rows);
+                          segment.axis,
+                          segment.from,
+                          tensor,
+                          axis,
+                          segment.begin,
+                          segment.rows);
   }
 
   /// Looks in the rows that are nobody's yet for weights of the sender with their adapters added.
@@ -563,17 +562,11 @@ class Relator {
                               sender_.weights[adapter.down].last().stored;
       const std::uint64_t rows = row_count(shape, 0);
       if (!are_stored || row_count(shape, 1) != sums.width() || row + rows > sums.rows()) continue;
-      adapter.scale = sums.scale_of(
-          row, numbers(adapter.base), numbers(adapter.down), numbers(adapter.up));
+      adapter.scale =
+          sums.scale_of(row, numbers(adapter.base), numbers(adapter.down), numbers(adapter.up));
       if (adapter.scale == 0) continue;
-      return Segment{row,
-                     rows,
-                     adapter.base,
-                     base.versions.size() - 1,
-                     0,
-                     0,
-                     Dtype::kUnknown,
-                     adapter};
+      return Segment{
+          row, rows, adapter.base, base.versions.size() - 1, 0, 0, Dtype::kUnknown, adapter};
     }
     return std::nullopt;
   }
@@ -623,8 +616,7 @@ class Relator {
       const std::string_view module = name_above(sender_.weights[segment.source].name);
       const auto found = by_name_.find(std::string(module) + "." + std::string(leaf));
       if (found == by_name_.end()) return {};
-      const std::vector<std::int64_t>& shape =
-          sender_.weights[found->second].last().content.shape;
+      const std::vector<std::int64_t>& shape = sender_.weights[found->second].last().content.shape;
       if (shape.empty() || row_count(shape, 0) < segment.from + segment.rows) return {};
       segment.source = found->second;
       segment.axis = 0;
@@ -677,10 +669,10 @@ std::string_view last_name(std::string_view name) {
 }
 
 std::uint64_t RelatedWeight::related_rows() const {
-  return std::accumulate(
-      segments.begin(), segments.end(), std::uint64_t{0}, [](std::uint64_t sum, const Segment& each) {
-        return sum + each.rows;
-      });
+  return std::accumulate(segments.begin(),
+                         segments.end(),
+                         std::uint64_t{0},
+                         [](std::uint64_t sum, const Segment& each) { return sum + each.rows; });
 }
 
 std::vector<Adapter> adapters_of(const WeightSide& side) {
@@ -697,7 +689,8 @@ std::vector<Adapter> adapters_of(const WeightSide& side) {
     if (shape(base).size() != 2 || names_adapter(name)) continue;
     // `q.weight` beside `q.lora_A.weight`, `q.base_layer.weight` beside `q.lora_A.default.weight`.
     const std::string_view module = name_above(name);
-    const std::string_view wrapper = last_name(module).starts_with("base") ? name_above(module) : module;
+    const std::string_view wrapper =
+        last_name(module).starts_with("base") ? name_above(module) : module;
     std::optional<std::size_t> down;
     std::optional<std::size_t> up;
     for (const std::size_t part : parts) {
@@ -706,8 +699,10 @@ std::vector<Adapter> adapters_of(const WeightSide& side) {
         continue;
       }
       const auto rank = std::min(shape(part)[0], shape(part)[1]);
-      if (shape(part)[1] == shape(base)[1] && shape(part)[0] == rank && !down) down = part;
-      else if (shape(part)[0] == shape(base)[0] && shape(part)[1] == rank && !up) up = part;
+      if (shape(part)[1] == shape(base)[1] && shape(part)[0] == rank && !down)
+        down = part;
+      else if (shape(part)[0] == shape(base)[0] && shape(part)[1] == rank && !up)
+        up = part;
     }
     if (down && up && shape(*down)[0] == shape(*up)[1]) adapters.push_back({base, *down, *up, 0});
   }

@@ -13,8 +13,8 @@
 
 namespace repro_check::comparators {
 
-/// A pair of low-rank matrices that adapts a weight: W + scale * up * down. By index into the weights
-/// of the sender.
+/// A pair of low-rank matrices that adapts a weight: W + scale * up * down. By index into the
+/// weights of the sender.
 struct Adapter {
   std::size_t base = 0;
   std::size_t down = 0;  ///< [rank, in]
@@ -43,10 +43,10 @@ struct Segment {
 
 /// Where one weight of the receiver comes from.
 struct RelatedWeight {
-  std::size_t receiver = 0;        ///< index into the receiver's weights; its last version
-  std::size_t axis = 0;            ///< along which it is cut
-  std::uint64_t rows = 1;          ///< that it has along that axis; 1 without dimensions
-  std::vector<Segment> segments;   ///< by their first row, none twice
+  std::size_t receiver = 0;       ///< index into the receiver's weights; its last version
+  std::size_t axis = 0;           ///< along which it is cut
+  std::uint64_t rows = 1;         ///< that it has along that axis; 1 without dimensions
+  std::vector<Segment> segments;  ///< by their first row, none twice
   /// A weight of the sender whose place it takes by its name or its neighbours, where no value says
   /// so.
   std::optional<std::size_t> counterpart;
@@ -64,8 +64,8 @@ struct RelatedWeight {
 /// root mean square relative to the sum.
 ///
 /// Equal digests are a relation at any level. Everything else is proposed by row keys and proved by
-/// bytes, which the dumps must hold. Rows of one value and tensors of less than kTellingElements are
-/// not looked for by content: they go where the other weights of their module go.
+/// bytes, which the dumps must hold. Rows of one value and tensors of less than kTellingElements
+/// are not looked for by content: they go where the other weights of their module go.
 /// @throws core::Error{kDumpDamaged}
 std::vector<RelatedWeight> relate_weights(const WeightSide& sender, const WeightSide& receiver);
 

@@ -17,8 +17,8 @@ inline constexpr std::size_t kLeadingAxes = std::numeric_limits<std::size_t>::ma
 struct Rows {
   std::size_t axis = 0;     ///< or kLeadingAxes
   std::uint64_t width = 0;  ///< elements of a row
-  /// One key per row: the sum modulo 2^64 over its elements' bits, each mixed. It does not depend on
-  /// the order of the elements, so that rows meet whose other axes are permuted; equal keys only
+  /// One key per row: the sum modulo 2^64 over its elements' bits, each mixed. It does not depend
+  /// on the order of the elements, so that rows meet whose other axes are permuted; equal keys only
   /// propose that rows are equal.
   std::vector<std::uint64_t> keys;
   /// Whether all elements of a row, of more than one, are the same bits. Such a row (of zeros, of

@@ -42,8 +42,7 @@ class Reader {
 
  private:
   void see(const std::string& name, std::uint32_t steps, const core::TensorRecord& tensor) {
-    if (tensor.state != core::ContentState::kHashed ||
-        tensor.watch == core::InputWatch::kMoved) {
+    if (tensor.state != core::ContentState::kHashed || tensor.watch == core::InputWatch::kMoved) {
       unread_.insert(name);
       return;
     }
@@ -87,7 +86,8 @@ WeightSide read_weights(std::vector<std::unique_ptr<core::DumpSource>> dumps,
     const core::DumpSource& dump = *side.dumps[i];
     if (dump.manifest().is_of_blocks()) {
       throw core::not_comparable(
-          dump.location() + ": is a recording of blocks, which has digests of weights and no values",
+          dump.location() +
+              ": is a recording of blocks, which has digests of weights and no values",
           "record the program again with --depth top --level tensor");
     }
     Reader(dump, i, prefix[i], side).read(end);

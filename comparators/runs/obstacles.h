@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-
 #include "comparators/report/finding.h"
 #include "core/trace/run_manifest.h"
 

@@ -26,8 +26,8 @@ void watch_first_operator() {
   ran = false;
   const at::CallbackHandle before = watching.exchange(at::INVALID_CALLBACK_HANDLE);
   if (before != at::INVALID_CALLBACK_HANDLE) at::removeCallback(before);
-  watching = at::addGlobalCallback(
-      at::RecordFunctionCallback(&note).scopes({at::RecordScope::FUNCTION}));
+  watching =
+      at::addGlobalCallback(at::RecordFunctionCallback(&note).scopes({at::RecordScope::FUNCTION}));
 }
 
 bool ran_operator() noexcept { return ran; }

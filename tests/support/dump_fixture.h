@@ -40,9 +40,9 @@ struct DumpFixture {
 ///   null},
 ///             outputs [tensors], scalars {argument: value}, results [values], seeded, generator
 ///             {device, seed, before, after, drawn}, substitutions, depth, parent, step, rank,
-///             lane, modes, phase, stored, view, strides {slot: [...]}, wall_ns}]; what a call returned is
-///             {returned {path: tensor | value}, step, rank}, and what a program names itself the
-///             same with its operator
+///             lane, modes, phase, stored, view, strides {slot: [...]}, wall_ns}]; what a call
+///             returned is {returned {path: tensor | value}, step, rank}, and what a program names
+///             itself the same with its operator
 ///   blocks    [{step, path, call, phase, in, out, unopened}] of depth blocks; `in` and `out` are
 ///   any
 ///             texts, which are hashed, or null

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Steps are aligned before operators are, and operators by their lines where these are known to be
 // the same in both runs.
+#include "comparators/align/steps.h"
+
 #include <doctest/doctest.h>
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "comparators/align/steps.h"
 #include "tests/comparators/said.h"
 #include "tests/comparators/trace_builder.h"
 

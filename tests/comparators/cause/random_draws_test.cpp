@@ -80,7 +80,8 @@ TEST_CASE("a pass whose generators parted does not rest on the seed") {
   const Report report = compare_traces(baseline, candidate);
   CHECK(report.status == Status::kReproducible);
   CHECK(report.draws.operators == 1);
-  CHECK(cmd::sentence_of(report.draws.parting) == "the generators started apart (seed 1 against 2)");
+  CHECK(cmd::sentence_of(report.draws.parting) ==
+        "the generators started apart (seed 1 against 2)");
 }
 
 TEST_CASE("where nothing draws there is nothing to say") {

@@ -31,7 +31,9 @@ struct Tensor {
   std::vector<float> values;
 
   [[nodiscard]] std::int64_t rows() const { return shape.front(); }
-  [[nodiscard]] std::size_t width() const { return values.size() / static_cast<std::size_t>(rows()); }
+  [[nodiscard]] std::size_t width() const {
+    return values.size() / static_cast<std::size_t>(rows());
+  }
 };
 
 Tensor random(std::vector<std::int64_t> shape, unsigned seed) {
@@ -283,8 +285,8 @@ TEST_CASE("an adapter that was merged, and one that is nowhere") {
   Tensor sum = kQ;
   for (std::size_t i = 0; i < 16; ++i) {
     for (std::size_t j = 0; j < 12; ++j) {
-      const float product = (up.values[2 * i] * down.values[j]) +
-                            (up.values[(2 * i) + 1] * down.values[12 + j]);
+      const float product =
+          (up.values[2 * i] * down.values[j]) + (up.values[(2 * i) + 1] * down.values[12 + j]);
       sum.values[(12 * i) + j] += 0.5F * product;
     }
   }

@@ -227,11 +227,12 @@ TEST_CASE("an operator of the step that one run alone has is the same divergence
 /// As training(), of its blocks: one whose output is that.
 Report of_block(const std::string& output) {
   const auto side = [](const std::string& run, const std::string& out) {
-    return ordered_json{{"run", run},
-                        {"manifest", {{"depth", "blocks"}, {"level", "digest"}, {"method", "program"}}},
-                        {"tensors", ordered_json::object()},
-                        {"ops", ordered_json::array()},
-                        {"blocks", {{{"step", 1}, {"path", "a"}, {"in", "x"}, {"out", out}}}}};
+    return ordered_json{
+        {"run", run},
+        {"manifest", {{"depth", "blocks"}, {"level", "digest"}, {"method", "program"}}},
+        {"tensors", ordered_json::object()},
+        {"ops", ordered_json::array()},
+        {"blocks", {{{"step", 1}, {"path", "a"}, {"in", "x"}, {"out", out}}}}};
   };
   return compare_json(side("baseline", "y"), side("candidate", output));
 }
