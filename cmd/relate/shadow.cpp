@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/relate/shadow.h"
 
-#include <cstdlib>
 #include <span>
-#include <system_error>
 #include <utility>
 
 #include "cmd/relate/shadow_message.h"
@@ -16,15 +14,6 @@
 namespace repro_check::cmd {
 namespace {
 
-std::filesystem::path make_directory() {
-  std::string name =
-      (std::filesystem::temp_directory_path() / "repro-check-shadow-XXXXXX").string();
-  if (::mkdtemp(name.data()) == nullptr) {
-    throw core::Error(core::ErrorKind::kIo, name + ": cannot be made", "set TMPDIR");
-  }
-  return name;
-}
-
 std::vector<double> numbers(const core::DumpSource& dump, const core::TensorRecord& tensor) {
   std::vector<std::byte> bytes;
   dump.read_content(tensor.content_key(), bytes);
@@ -34,35 +23,23 @@ std::vector<double> numbers(const core::DumpSource& dump, const core::TensorReco
 }  // namespace
 
 ShadowDump::ShadowDump(const ShadowPlan& plan, const comparators::TwoPasses& passes)
-    : directory_(make_directory()) {
-  try {
-    write_given(passes);
-    ShadowQuestion question;
-    question.recorded = {plan.dump, plan.references};
-    const comparators::ForwardPass& a = passes.a.pass;
-    for (const std::size_t call : comparators::judged_calls(a, passes.related)) {
-      const comparators::PassTensor& output = *a.calls[call].output;
-      question.tensors.push_back({output.op, output.tensor});
-    }
-    question.given = directory_ / "given";
-    question.out = directory_ / "shadow";
-    const DumpQuestion asked{"shadow", to_text(question), plan.recorder, plan.timeout};
-    ShadowAnswer answer = parse_shadow_answer(ask_about_dump(asked, passes.a.dump().manifest()));
-    counts_ = answer.outcome.counts;
-    cuts_ = std::move(answer.outcome.cuts);
-    libtorch_ = std::move(answer.libtorch);
-    dump_ = store::open_dump(question.out);
-  } catch (...) {
-    std::error_code ignored;
-    std::filesystem::remove_all(directory_, ignored);
-    throw;
+    : folder_(std::filesystem::temp_directory_path() / "repro-check-shadow-") {
+  write_given(passes);
+  ShadowQuestion question;
+  question.recorded = {plan.dump, plan.references};
+  const comparators::ForwardPass& a = passes.a.pass;
+  for (const std::size_t call : comparators::judged_calls(a, passes.related)) {
+    const comparators::PassTensor& output = *a.calls[call].output;
+    question.tensors.push_back({output.op, output.tensor});
   }
-}
-
-ShadowDump::~ShadowDump() {
-  dump_.reset();
-  std::error_code ignored;
-  std::filesystem::remove_all(directory_, ignored);
+  question.given = folder_.path() / "given";
+  question.out = folder_.path() / "shadow";
+  const DumpQuestion asked{"shadow", to_text(question), plan.recorder, plan.timeout};
+  ShadowAnswer answer = parse_shadow_answer(ask_about_dump(asked, passes.a.dump().manifest()));
+  counts_ = answer.outcome.counts;
+  cuts_ = std::move(answer.outcome.cuts);
+  libtorch_ = std::move(answer.libtorch);
+  dump_ = store::open_dump(question.out);
 }
 
 void ShadowDump::write_given(const comparators::TwoPasses& passes) const {
@@ -71,7 +48,7 @@ void ShadowDump::write_given(const comparators::TwoPasses& passes) const {
       a, passes.numbers_a(), passes.b.pass, passes.numbers_b(), passes.related, passes.rows());
   store::DumpWriterOptions options;
   options.browse = store::DumpWriterOptions::Browse::kNever;
-  store::DumpWriter writer(directory_ / "given", options);
+  store::DumpWriter writer(folder_.path() / "given", options);
   core::RunManifest manifest;
   manifest.tool_version = REPRO_CHECK_VERSION;
   manifest.run_name = "given";

@@ -11,6 +11,7 @@
 
 #include "comparators/relate/judgement.h"
 #include "comparators/relate/two_passes.h"
+#include "core/system/ownership.h"
 #include "core/system/pinned.h"
 #include "core/trace/dump.h"
 #include "dumpers/replay/shadow_counts.h"
@@ -28,9 +29,8 @@ struct ShadowPlan {
 /// is removed with the object.
 class ShadowDump : core::Pinned {
  public:
-  /// @throws core::Error{kIo}; as ask_about_dump()
+  /// @throws core::Error{kUsage} if its folder cannot be made; as ask_about_dump()
   ShadowDump(const ShadowPlan& plan, const comparators::TwoPasses& passes);
-  ~ShadowDump();
 
   /// @param i  as comparators::judged_calls() has them
   /// @throws core::Error{kDumpDamaged}
@@ -43,7 +43,7 @@ class ShadowDump : core::Pinned {
  private:
   void write_given(const comparators::TwoPasses& passes) const;
 
-  std::filesystem::path directory_;
+  core::PrivateFolder folder_;
   std::unique_ptr<core::DumpSource> dump_;
   replay::ShadowCounts counts_;
   std::vector<replay::ShadowCut> cuts_;
