@@ -7,20 +7,10 @@
 #include "cmd/relate/shadow_message.h"
 #include "cmd/replay/replay.h"
 #include "core/error.h"
-#include "core/tensor/element_number.h"
 #include "dumpers/store/dump_reader.h"
 #include "dumpers/store/dump_writer.h"
 
 namespace repro_check::cmd {
-namespace {
-
-std::vector<double> numbers(const core::DumpSource& dump, const core::TensorRecord& tensor) {
-  std::vector<std::byte> bytes;
-  dump.read_content(tensor.content_key(), bytes);
-  return core::numbers_of(tensor.dtype, bytes);
-}
-
-}  // namespace
 
 ShadowDump::ShadowDump(const ShadowPlan& plan, const comparators::TwoPasses& passes)
     : folder_(std::filesystem::temp_directory_path() / "repro-check-shadow-") {
@@ -89,9 +79,12 @@ comparators::ShadowValues ShadowDump::values(std::size_t i) const {
   if (record.tensors.size() <= comparators::kOtherOutput) {
     throw core::damaged_dump("the shadow lacks values");
   }
-  return {numbers(*dump_, record.tensors[comparators::kExactOutput]),
-          numbers(*dump_, record.tensors[comparators::kOwnOutput]),
-          numbers(*dump_, record.tensors[comparators::kOtherOutput])};
+  const auto numbers = [&](std::size_t output) {
+    return comparators::read_numbers(*dump_, record.tensors[output].content_key());
+  };
+  return {numbers(comparators::kExactOutput),
+          numbers(comparators::kOwnOutput),
+          numbers(comparators::kOtherOutput)};
 }
 
 }  // namespace repro_check::cmd

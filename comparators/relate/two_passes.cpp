@@ -280,10 +280,10 @@ std::optional<LogProbabilities> log_probabilities(const TwoPasses& passes) {
 
 }  // namespace
 
-std::vector<double> PassSide::numbers(const PassTensor& tensor) const {
+std::vector<double> read_numbers(const core::DumpSource& dump, const core::ContentKey& content) {
   std::vector<std::byte> bytes;
-  dump().read_content(tensor.content, bytes);
-  return core::numbers_of(tensor.content.dtype, bytes);
+  dump.read_content(content, bytes);
+  return core::numbers_of(content.dtype, bytes);
 }
 
 PassSide read_side(std::unique_ptr<core::DumpSource> dump, std::size_t number) {

@@ -20,14 +20,20 @@
 
 namespace repro_check::comparators {
 
+/// The numbers of a stored content.
+/// @throws core::Error{kNotComparable} where it is not stored
+std::vector<double> read_numbers(const core::DumpSource& dump, const core::ContentKey& content);
+
 /// A forward pass of one dump, with the weights that it read.
 struct PassSide {
   ForwardPass pass;
   WeightSide weights;  ///< as they were at its end, and before; of one dump
 
   [[nodiscard]] const core::DumpSource& dump() const { return *weights.dumps.front(); }
-  /// @throws core::Error{kNotComparable} where the values are not stored
-  [[nodiscard]] std::vector<double> numbers(const PassTensor& tensor) const;
+  /// As read_numbers().
+  [[nodiscard]] std::vector<double> numbers(const PassTensor& tensor) const {
+    return read_numbers(dump(), tensor.content);
+  }
 };
 
 /// @param number  of the pass, from 0
