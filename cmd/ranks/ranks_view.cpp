@@ -378,11 +378,7 @@ RanksBody body_of(Json document, const RanksReport& report) {
   }
   document["below"] = document["findings"];
   if (leads_with_proof(report)) document["below"].erase(0);
-  document["fixes"] = Json::array();
-  for (const Json& finding : document["findings"]) {
-    const Json& fix = finding["fix"];
-    if (std::ranges::count(document["fixes"], fix) == 0) document["fixes"].push_back(fix);
-  }
+  document["fixes"] = fixes_of(document["findings"]);
   return {said_lines(view_lines("ranks"), document), next_commands(report)};
 }
 

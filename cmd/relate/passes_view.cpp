@@ -294,12 +294,7 @@ std::string body_of(Json document, const TwoPasses& passes, bool all) {
   }
   if (document["rows"].value("moved", false)) document["moved_rows"] = document["rows"];
   if (!document["unrelated"].empty()) document["apart"] = Json::array({document["unrelated"]});
-  document["fixes"] = Json::array();
-  for (const Json& finding : document["findings"]) {
-    if (std::ranges::count(document["fixes"], finding["fix"]) == 0) {
-      document["fixes"].push_back(finding["fix"]);
-    }
-  }
+  document["fixes"] = fixes_of(document["findings"]);
   return text_of(said_lines(view_lines("relate"), document), 2);
 }
 

@@ -188,11 +188,7 @@ std::string body_of(Json document, const WeightsReport& report, bool all) {
   document["sent"] = report.sent;
   document["below"] = document["findings"];
   if (report.has_diverged()) document["below"].erase(0);
-  document["fixes"] = Json::array();
-  for (const Json& finding : document["findings"]) {
-    const Json& fix = finding["fix"];
-    if (std::ranges::count(document["fixes"], fix) == 0) document["fixes"].push_back(fix);
-  }
+  document["fixes"] = fixes_of(document["findings"]);
   return text_of(said_lines(view_lines("weights"), document), 2);
 }
 

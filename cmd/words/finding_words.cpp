@@ -71,4 +71,13 @@ void describe(JsonReader f, Finding& finding) {
   finding.fields = fields_in(f.json().at("fields"));
 }
 
+Json fixes_of(const Json& findings) {
+  Json fixes = Json::array();
+  for (const Json& finding : findings) {
+    const Json& fix = finding["fix"];
+    if (std::ranges::count(fixes, fix) == 0) fixes.push_back(fix);
+  }
+  return fixes;
+}
+
 }  // namespace repro_check::cmd

@@ -30,6 +30,9 @@ std::vector<std::string> warnings_of(const comparators::Report& report);
 /// every verdict carries them, in every format. Not escaped.
 std::vector<std::string> non_finite_of(const comparators::Report& report);
 
+/// What to do about findings, as describe() has them, each once.
+Json fixes_of(const Json& findings);
+
 /// `{id, weight, where, fields, title, text, fix}`: a reader takes the first four.
 void describe(JsonWriter f, const comparators::Finding& finding);
 void describe(JsonReader f, comparators::Finding& finding);
