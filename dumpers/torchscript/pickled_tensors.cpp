@@ -2,7 +2,6 @@
 #include "dumpers/torchscript/pickled_tensors.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cstddef>
 #include <cstring>
 #include <iterator>
@@ -54,15 +53,12 @@ const Value& as(const Item& item) {
   return *value;
 }
 
-core::Dtype dtype_of(std::string type) {
-  const std::size_t end = type.rfind("Storage");
-  if (!type.starts_with("torch ") || end == std::string::npos) return core::Dtype::kUnknown;
-  type = type.substr(6, end - 6);
-  std::ranges::transform(type, type.begin(), [](unsigned char c) { return std::tolower(c); });
-  if (type == "short") type = "int16";
-  if (type == "char") type = "int8";
-  if (type == "byte") type = "uint8";
-  return core::parse_dtype(type).value_or(core::Dtype::kUnknown);
+/// Of `torch FloatStorage`.
+core::Dtype dtype_of(std::string_view type) {
+  const auto row = std::ranges::find_if(core::kDtypes, [&](const core::DtypeRow& each) {
+    return type == "torch " + std::string(each.torch) + "Storage";
+  });
+  return row == core::kDtypes.end() ? core::Dtype::kUnknown : row->dtype;
 }
 
 /// The machine of pickles, as far as LibTorch's writer uses it.
