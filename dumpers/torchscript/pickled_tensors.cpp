@@ -32,6 +32,10 @@ struct Storage {
 constexpr int kDeepest = 32;
 /// Of a list that is added to: each time it is made anew.
 constexpr std::size_t kLongest = 4096;
+/// Of what is held at once, and of a text: one byte of a pickle may ask for a copy of either.
+constexpr std::size_t kMostItems = std::size_t{1} << 18U;
+constexpr std::size_t kLongestText = 256;
+constexpr std::size_t kMostAxes = 64;  // as in PyTorch
 struct List {
   std::shared_ptr<Items> items;
   int depth = 0;
@@ -95,12 +99,15 @@ class Reader {
     return value;
   }
 
+  std::string text(std::size_t size) {
+    if (size > kLongestText) refuse();
+    return std::string(take(size));
+  }
+
   std::string line() {
-    const std::size_t end = bytes_.find('\n');
-    if (end == std::string_view::npos) refuse();
-    std::string text(take(end));
+    std::string line = text(bytes_.find('\n'));
     take(1);
-    return text;
+    return line;
   }
 
   template <typename Value>
@@ -175,7 +182,9 @@ class Reader {
 
   static std::vector<std::int64_t> sizes_of(const Item& item) {
     std::vector<std::int64_t> sizes;
-    for (const Item& each : *as<List>(item).items) sizes.push_back(as<std::int64_t>(each));
+    const Items& items = *as<List>(item).items;
+    if (items.size() > kMostAxes) refuse();
+    for (const Item& each : items) sizes.push_back(as<std::int64_t>(each));
     return sizes;
   }
 
@@ -209,6 +218,7 @@ bool Reader::step() {
   const auto code = static_cast<unsigned char>(take(1).front());
   if (code == '.') return false;
   if (!skips_or_recalls(code) && !reads_value(code) && !builds(code)) refuse();
+  if (stack_.size() > kMostItems || memo_.size() > kMostItems) refuse();
   return true;
 }
 
@@ -248,10 +258,10 @@ bool Reader::reads_value(unsigned char code) {
       return true;
     }
     case 'X':
-      push(std::string(take(integer<std::uint32_t>())));
+      push(text(integer<std::uint32_t>()));
       return true;
     case 0x8c:  // SHORT_BINUNICODE
-      push(std::string(take(integer<std::uint8_t>())));
+      push(text(integer<std::uint8_t>()));
       return true;
     case 'J':
       push(static_cast<std::int64_t>(integer<std::int32_t>()));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "dumpers/torchscript/pickled_tensors.h"
 #include "tests/support/files.h"
 #include "tests/support/temp_directory.h"
 #include "zip_writer.h"
@@ -107,6 +108,47 @@ TEST_CASE("missing files and directories are usage errors") {
                        core::Error);
   CHECK_THROWS_WITH_AS(
       identify_file(dir.path()), (dir.path().string() + ": is a directory").c_str(), core::Error);
+}
+
+/// An opcode, and a text behind its length of four bytes.
+std::string pickled_text(const std::string& text) {
+  std::string out = "X";
+  for (unsigned shift = 0; shift < 32; shift += 8) out += static_cast<char>(text.size() >> shift);
+  return out + text;
+}
+
+const std::string kNone(1, '\0');
+
+/// Four bytes of entry 7, as LibTorch pickles them; `name` is that of the entry.
+std::string pickled_tensor(const std::string& name) {
+  return "ctorch._utils\n_rebuild_tensor_v2\n((" + pickled_text("storage") +
+         "ctorch\nByteStorage\n" + pickled_text(name) + pickled_text("cpu") + "K\x04tQK" + kNone +
+         "(K\x04t(K\x01t\x89NtR";
+}
+
+TEST_CASE("tensors are read from a pickle without calling anything") {
+  const auto tensors = read_pickled_tensors("\x80\x02(" + pickled_tensor("7") + "Nt.");
+  REQUIRE(tensors.size() == 2);
+  CHECK(tensors[0].dtype == core::Dtype::kUInt8);
+  CHECK(tensors[0].storage == "7");
+  CHECK(tensors[0].shape == std::vector<std::int64_t>{4});
+  CHECK(tensors[0].strides == std::vector<std::int64_t>{1});
+  CHECK(tensors[1].dtype == core::Dtype::kUnknown);
+}
+
+TEST_CASE("a pickle that asks for more memory than a model needs is refused") {
+  const std::string long_name(300, 'a');
+  CHECK_THROWS_AS(read_pickled_tensors("(" + pickled_tensor(long_name) + "t."), core::Error);
+  // The same text again and again, and as often kept for later.
+  const auto repeated = [](const std::string& code, std::size_t times) {
+    std::string pickle = "(" + pickled_text("a") + "q" + kNone;
+    for (std::size_t i = 0; i < times; ++i) pickle += code;
+    return pickle + "t.";
+  };
+  constexpr std::size_t kTimes = 300'000;
+  CHECK(read_pickled_tensors(repeated("h" + kNone, 10)).size() == 11);
+  CHECK_THROWS_AS(read_pickled_tensors(repeated("h" + kNone, kTimes)), core::Error);
+  CHECK_THROWS_AS(read_pickled_tensors(repeated("\x94", kTimes)), core::Error);
 }
 
 }  // namespace
