@@ -252,15 +252,11 @@ class PassesDocument {
 Json relations_json(const TwoPasses& passes) {
   Json told = Json::array();
   for (const comparators::RelatedWeight& relation : passes.relations) {
-    const comparators::Weight& weight = passes.b.weights.weights[relation.receiver];
+    if (relation.segments.empty() || is_one_as_it_is(relation, passes.a.weights)) continue;
     comparators::ArrivedWeight arrived;
-    arrived.name = weight.name;
+    arrived.name = passes.b.weights.weights[relation.receiver].name;
     arrived.relation = relation;
-    const std::string text = relation_text(arrived, passes.a.weights);
-    if (text.find('(') != std::string::npos || text.find('[') != std::string::npos ||
-        text.find(".T") != std::string::npos) {
-      told.push_back(json_text(text));
-    }
+    told.push_back(json_text(relation_text(arrived, passes.a.weights)));
   }
   return told;
 }

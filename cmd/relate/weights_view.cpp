@@ -36,13 +36,29 @@ using comparators::WeightSide;
 using comparators::WeightsReport;
 using comparators::WeightState;
 
+const std::vector<std::int64_t>& shape_of(const Segment& segment, const WeightSide& sender) {
+  return sender.weights[segment.source].versions[segment.version].content.shape;
+}
+
+/// Of a source with dimensions.
+bool is_whole(const Segment& segment, const std::vector<std::int64_t>& shape) {
+  return segment.from == 0 && segment.rows == comparators::row_count(shape, segment.axis);
+}
+
+bool is_turned(const Segment& segment,
+               const RelatedWeight& relation,
+               const std::vector<std::int64_t>& shape) {
+  return segment.axis != relation.axis && shape.size() == 2 && segment.axis != kLeadingAxes &&
+         relation.axis != kLeadingAxes;
+}
+
 /// The rows of one segment: `q.weight`, `q.weight.T[0:64]`, `experts.3.w1[:, 0:64]`,
 /// `(q.weight + 2 * q.lora_B @ q.lora_A).T`.
 std::string source_text(const Segment& segment,
                         const RelatedWeight& relation,
                         const WeightSide& sender) {
   const Weight& source = sender.weights[segment.source];
-  const std::vector<std::int64_t>& shape = source.versions[segment.version].content.shape;
+  const std::vector<std::int64_t>& shape = shape_of(segment, sender);
   std::string text = source.name;
   if (segment.merged) {
     text = fmt::format("({} + {:.3g} * {} @ {})",
@@ -52,16 +68,13 @@ std::string source_text(const Segment& segment,
                        sender.weights[segment.merged->down].name);
   }
   if (shape.empty()) return text;
-  const bool is_whole =
-      segment.from == 0 && segment.rows == comparators::row_count(shape, segment.axis);
-  const bool is_turned = segment.axis != relation.axis && shape.size() == 2 &&
-                         segment.axis != kLeadingAxes && relation.axis != kLeadingAxes;
-  if (is_turned) text += ".T";
-  if (is_whole) return text;
+  const bool turned = is_turned(segment, relation, shape);
+  if (turned) text += ".T";
+  if (is_whole(segment, shape)) return text;
   const std::string range = fmt::format("{}:{}", segment.from, segment.from + segment.rows);
   if (segment.axis == kLeadingAxes) return text + fmt::format(".flatten(0, -2)[{}]", range);
   std::string before;
-  const std::size_t axis = is_turned ? relation.axis : segment.axis;
+  const std::size_t axis = turned ? relation.axis : segment.axis;
   for (std::size_t i = 0; i < axis; ++i) before += ":, ";
   return text + "[" + before + range + "]";
 }
@@ -193,6 +206,14 @@ std::string body_of(Json document, const WeightsReport& report, bool all) {
 }
 
 }  // namespace
+
+bool is_one_as_it_is(const RelatedWeight& relation, const WeightSide& sender) {
+  if (relation.segments.size() != 1 || relation.related_rows() < relation.rows) return false;
+  const Segment& segment = relation.segments.front();
+  if (segment.merged || segment.rounded != core::Dtype::kUnknown) return false;
+  const std::vector<std::int64_t>& shape = shape_of(segment, sender);
+  return shape.empty() || (is_whole(segment, shape) && !is_turned(segment, relation, shape));
+}
 
 std::string relation_text(const ArrivedWeight& weight, const WeightSide& sender) {
   const RelatedWeight& relation = weight.relation;

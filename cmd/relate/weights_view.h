@@ -16,6 +16,10 @@ namespace repro_check::cmd {
 std::string relation_text(const comparators::ArrivedWeight& weight,
                           const comparators::WeightSide& sender);
 
+/// Whether a weight is one of the sender's, whole and not changed, whatever its name.
+bool is_one_as_it_is(const comparators::RelatedWeight& relation,
+                     const comparators::WeightSide& sender);
+
 /// Writes what has become of the weights of `sender`.
 /// @throws core::Error{kUsage} for a format that nobody makes of it, core::Error{kIo}
 core::ExitCode emit_weights(const comparators::WeightsReport& report,
