@@ -486,14 +486,19 @@ def not_audited():
 CASES["audit_not_audited"] = not_audited
 
 
-def formats():
-    """One audit in every format, and what makes it fail."""
+def both():
+    """A recording with a proof and a suspicion."""
     program = Program("both")
     recomputed_otherwise(program, "wrong")
     program.op("empty_like", {}, [("freqs", None)], source="load.py:12")
     program.tensors[program.tensor(("freqs", 4))]["name"] = "state:freqs"
     program.op("mul", {"self": ("freqs", 4)}, [("y", 5)], module="rotary")
     program.write()
+
+
+def formats():
+    """One audit in every format, and what makes it fail."""
+    both()
     checks = ["--check", "recomputed-otherwise,read-unwritten,copy-did-not-copy"]
     suspicion = ["--check", "read-unwritten"]
     return [
@@ -514,12 +519,7 @@ CASES["audit_formats"] = formats
 
 def expected():
     """Findings that are known: excused until a day, in their module alone, and told where there is none."""
-    program = Program("both")
-    recomputed_otherwise(program, "wrong")
-    program.op("empty_like", {}, [("freqs", None)], source="load.py:12")
-    program.tensors[program.tensor(("freqs", 4))]["name"] = "state:freqs"
-    program.op("mul", {"self": ("freqs", 4)}, [("y", 5)], module="rotary")
-    program.write()
+    both()
 
     def config(name, *entries):
         known = [{"reason": "issue 7", "expires": SOON, **entry} for entry in entries]
