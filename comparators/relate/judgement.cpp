@@ -8,12 +8,10 @@
 #include <set>
 #include <utility>
 
+#include "core/tensor/masks.h"
+
 namespace repro_check::comparators {
 namespace {
-
-/// What stands for minus infinity in masks, as float64 has it, and in the narrowest dtype.
-constexpr double kMask = 1e30;
-constexpr double kNarrowMask = 6e4;
 
 double roundoff(core::Dtype dtype) {
   const auto bits = static_cast<int>(core::row_of(dtype).layout.mantissa_bits);
@@ -43,7 +41,7 @@ double apart(double one, double other) {
 /// Whether B has no number either where float64 has none: it is masked, or not a number.
 bool is_alike(double exact, double other) {
   if (std::isnan(exact)) return std::isnan(other);
-  return std::signbit(exact) == std::signbit(other) && std::abs(other) > kNarrowMask;
+  return std::signbit(exact) == std::signbit(other) && std::abs(other) > core::kHalfMask;
 }
 
 double size_of(double value) { return std::isfinite(value) ? value * value : 0; }
@@ -197,7 +195,7 @@ std::vector<RowSums> sums_of(const RelatedModule& module,
       const double exact = side.shadow.exact[at.a + k];
       const double one = side.recorded[at.a + k];
       const double other = given[at.b + k];
-      if (!(std::abs(exact) < kMask)) {
+      if (!(std::abs(exact) < core::kMask)) {
         sum.is_unlike |= !is_alike(exact, other);
         continue;
       }

@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/tensor/masks.h"
 #include "core/trace/program_records.h"
 #include "dumpers/capture/torch/call_modes.h"
 #include "dumpers/capture/torch/torch_compat.h"
@@ -25,10 +26,6 @@
 
 namespace repro_check::replay {
 namespace {
-
-/// What stands for minus infinity in attention masks, and beside which everything else is nothing.
-constexpr double kMask = 1e30;
-constexpr double kHalfMask = 6e4;
 
 bool has_recorded_values(const core::DumpSource& dump, const core::TensorRecord& tensor) {
   return is_widened(tensor) && tensor.state == core::ContentState::kHashed &&
@@ -62,7 +59,7 @@ struct RowDistances {
 
   RowDistances(core::Dtype dtype, const at::Tensor& recorded, const at::Tensor& exact) {
     const at::Tensor values = parts_of(exact);
-    const double mask = dtype == core::Dtype::kFloat16 ? kHalfMask : kMask;
+    const double mask = dtype == core::Dtype::kFloat16 ? core::kHalfMask : core::kMask;
     // A number where float64 has none counts.
     const at::Tensor left_out = values.abs().ge(mask);
     const std::int64_t parts = exact.is_complex() ? 2 : 1;
