@@ -142,7 +142,7 @@ std::uintmax_t size_of_regular_file(const std::filesystem::path& file) {
 }
 
 /// Reads exactly `into.size()` bytes or refuses.
-void read_exactly(std::ifstream& stream,
+void read_exactly(std::istream& stream,
                   std::span<std::byte> into,
                   const std::filesystem::path& file) {
   // A stream reads into char; std::byte may alias it.
@@ -156,7 +156,7 @@ struct Prologue {
 };
 
 /// Magic, version and header text.
-Prologue read_prologue(std::ifstream& stream, const std::filesystem::path& file) {
+Prologue read_prologue(std::istream& stream, const std::filesystem::path& file) {
   std::array<std::byte, 8> start{};
   read_exactly(stream, start, file);
   if (std::memcmp(start.data(), kMagic.data(), kMagic.size()) != 0) {
@@ -236,18 +236,24 @@ HostTensor read_npy(const std::filesystem::path& file) {
   const std::uintmax_t file_size = size_of_regular_file(file);
   std::ifstream stream(file, std::ios::binary);
   if (!stream) refuse(file, "cannot be opened: " + std::generic_category().message(errno));
-  const Prologue prologue = read_prologue(stream, file);
+  return read_npy(stream, file_size, file);
+}
+
+HostTensor read_npy(std::istream& stream,
+                    std::uintmax_t size,
+                    const std::filesystem::path& origin) {
+  const Prologue prologue = read_prologue(stream, origin);
   NpyHeader header;
   try {
     header = parse_npy_header(prologue.header);
   } catch (const Error& error) {
-    refuse(file, error.what());
+    refuse(origin, error.what());
   }
-  const std::size_t wanted = content_size(header, file);
+  const std::size_t wanted = content_size(header, origin);
   // More than needed is as wrong as less: several arrays saved into one file, or a wrong header.
-  const std::uintmax_t present = file_size - std::min(file_size, prologue.data_offset);
+  const std::uintmax_t present = size - std::min(size, prologue.data_offset);
   if (present != wanted) {
-    refuse(file,
+    refuse(origin,
            fmt::format("{} of shape {} needs {} bytes, the file holds {}",
                        dtype_name(header.dtype),
                        python_tuple(header.shape),
@@ -255,7 +261,7 @@ HostTensor read_npy(const std::filesystem::path& file) {
                        present));
   }
   HostTensor tensor{header.dtype, header.shape, std::vector<std::byte>(wanted)};
-  read_exactly(stream, tensor.bytes, file);
+  read_exactly(stream, tensor.bytes, origin);
   const std::size_t element = element_size(header.dtype);
   if (header.big_endian) swap_bytes(tensor.bytes, is_complex(header.dtype) ? element / 2 : element);
   if (header.fortran_order && header.shape.size() > 1) {

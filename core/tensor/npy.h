@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <istream>
 #include <vector>
 
 #include "core/tensor/dtype.h"
@@ -24,6 +25,11 @@ struct HostTensor {
 /// @throws Error{kUsage} when the file is missing, malformed, or of a dtype without counterpart
 ///         (objects, strings, structured)
 HostTensor read_npy(const std::filesystem::path& file);
+
+/// The same of a stream, as of a member of an archive.
+/// @param size    bytes that the stream has
+/// @param origin  named in errors
+HostTensor read_npy(std::istream& stream, std::uintmax_t size, const std::filesystem::path& origin);
 
 /// Writes version 1.0, C order. float16, bool and complex keep their NumPy dtype.
 /// @throws Error{kUsage} for bfloat16, float8, float4, complex32 and quantised dtypes, which NumPy
