@@ -181,7 +181,7 @@ std::vector<ModelConstant> read_torchscript(const std::filesystem::path& file, s
     if (inside.ends_with(".py")) code[inside] = read(kMostText);
   });
   if (pickle.empty()) return {};
-  const std::vector<PickledTensor> tensors = read_pickled_tensors(pickle);
+  const std::vector<PickledTensor> tensors = read_pickled_tensors(pickle, file.string());
   std::vector<ModelConstant> constants(tensors.size());
   visit_entries(file, [&](const std::string& name, const EntryReader& read) {
     const std::string inside = below(name, "constants");

@@ -20,6 +20,10 @@ using Items = std::vector<Item>;
 
 struct Nothing {};
 struct Mark {};
+/// An object of a class that is not known, or what a function that is not known would give.
+struct Unknown {
+  std::string type;  ///< `numpy.core.multiarray scalar`
+};
 /// `torch FloatStorage`
 struct Name {
   std::string text;
@@ -30,8 +34,8 @@ struct Storage {
 };
 /// How deep lists may lie in each other: whatever destroys them recurses.
 constexpr int kDeepest = 32;
-/// Of a list that is added to: each time it is made anew.
-constexpr std::size_t kLongest = 4096;
+/// Items of lists that are added to, together: each time such a list is made anew.
+constexpr std::size_t kMostCopies = std::size_t{1} << 24U;
 /// Of what is held at once, and of a text: one byte of a pickle may ask for a copy of either.
 constexpr std::size_t kMostItems = std::size_t{1} << 18U;
 constexpr std::size_t kLongestText = 256;
@@ -39,15 +43,20 @@ constexpr std::size_t kMostAxes = 64;  // as in PyTorch
 struct List {
   std::shared_ptr<Items> items;
   int depth = 0;
+  bool is_dict = false;             ///< then the items are a key, its value, the next key
+  std::shared_ptr<bool> is_former;  ///< it was added to, and stands for less than it does by now
 };
 
 struct Item {
-  std::variant<Nothing, Mark, std::int64_t, std::string, Name, Storage, List, PickledTensor> value;
+  std::
+      variant<Nothing, Mark, Unknown, std::int64_t, std::string, Name, Storage, List, PickledTensor>
+          value;
 };
 
 [[noreturn]] void refuse() {
-  throw core::usage_error("the constants are pickled in a way that is not understood",
-                          "save the model again with a release of PyTorch from 1.6 on");
+  throw core::usage_error(
+      "is pickled in a way that is not understood",
+      "save it again with torch.save or torch.jit.save of PyTorch 1.6 or later");
 }
 
 template <typename Value>
@@ -70,10 +79,10 @@ class Reader {
  public:
   explicit Reader(std::string_view bytes) : bytes_(bytes) {}
 
-  Items run() {
+  Item run() {
     while (step()) {
     }
-    return *as<List>(pop()).items;
+    return pop();
   }
 
  private:
@@ -102,6 +111,13 @@ class Reader {
   std::string text(std::size_t size) {
     if (size > kLongestText) refuse();
     return std::string(take(size));
+  }
+
+  /// A long one is no name of anything.
+  void push_text(std::size_t size) {
+    if (size <= kLongestText) return push(text(size));
+    take(size);
+    push(Nothing{});
   }
 
   std::string line() {
@@ -149,17 +165,23 @@ class Reader {
     return depth + 1;
   }
 
-  void push_list(Items items) {
+  void push_list(Items items, bool is_dict = false) {
     const int depth = depth_of(items);
-    push(List{std::make_shared<Items>(std::move(items)), depth});
+    push(List{
+        std::make_shared<Items>(std::move(items)), depth, is_dict, std::make_shared<bool>(false)});
   }
 
   /// Into a new list: what the memo has of the old one is not to hold itself.
   void append(Items items) {
-    Items all = *as<List>(pop()).items;
+    const Item to = pop();
+    if (std::holds_alternative<Unknown>(to.value)) return stack_.push_back(to);
+    const auto& list = as<List>(to);
+    Items all = *list.items;
+    *list.is_former = true;
     std::ranges::move(items, std::back_inserter(all));
-    if (all.size() > kLongest) refuse();
-    push_list(std::move(all));
+    copies_ += all.size();
+    if (copies_ > kMostCopies) refuse();
+    push_list(std::move(all), list.is_dict);
   }
 
   void memoize(std::size_t place) {
@@ -170,6 +192,8 @@ class Reader {
   void recall(std::size_t place) {
     const auto known = memo_.find(place);
     if (known == memo_.end()) refuse();
+    const auto* list = std::get_if<List>(&known->second.value);
+    if (list != nullptr && *list->is_former) refuse();
     stack_.push_back(known->second);
   }
 
@@ -188,18 +212,38 @@ class Reader {
     return sizes;
   }
 
-  /// What a call would give, of the one function that is known.
+  /// What a call would give, of the functions that are known.
   void reduce() {
     const Items given = *as<List>(pop()).items;
     const std::string function = as<Name>(pop()).text;
-    const bool is_tensor = function.starts_with("torch._utils _rebuild_tensor");
-    if (!is_tensor || given.size() < 4) return push(Nothing{});
+    if (function == "collections OrderedDict" && given.empty()) return push_list({}, true);
+    if (function.starts_with("torch._utils _rebuild_parameter") && !given.empty()) {
+      return stack_.push_back(given[0]);
+    }
+    if (!function.starts_with("torch._utils _rebuild_tensor") || given.size() < 4) {
+      return push(Unknown{function});
+    }
+    if (is_marked(given)) return push(Unknown{"conjugated tensor"});
     const auto& storage = as<Storage>(given[0]);
-    push(PickledTensor{dtype_of(storage.type),
+    push(PickledTensor{dtype_of_tensor(given, storage),
                        storage.entry,
                        as<std::int64_t>(given[1]),
                        sizes_of(given[2]),
                        sizes_of(given[3])});
+  }
+
+  /// Whether it has a conj or neg bit: a dict behind the others says so.
+  static bool is_marked(const Items& given) {
+    const auto* bits = given.size() < 7 ? nullptr : std::get_if<List>(&given.back().value);
+    return bits != nullptr && !bits->items->empty();
+  }
+
+  /// The third form names the dtype itself, where no class of storages is of it.
+  static core::Dtype dtype_of_tensor(const Items& given, const Storage& storage) {
+    const auto* name = given.size() < 7 ? nullptr : std::get_if<Name>(&given[6].value);
+    if (name == nullptr) return dtype_of(storage.type);
+    return core::parse_dtype(name->text.substr(name->text.find(' ') + 1))
+        .value_or(core::Dtype::kUnknown);
   }
 
   /// One opcode. @return false for the last one
@@ -210,6 +254,7 @@ class Reader {
   bool builds(unsigned char code);
 
   std::string_view bytes_;
+  std::size_t copies_ = 0;
   Items stack_;
   std::map<std::size_t, Item> memo_;
 };
@@ -258,10 +303,10 @@ bool Reader::reads_value(unsigned char code) {
       return true;
     }
     case 'X':
-      push(text(integer<std::uint32_t>()));
+      push_text(integer<std::uint32_t>());
       return true;
     case 0x8c:  // SHORT_BINUNICODE
-      push(text(integer<std::uint8_t>()));
+      push_text(integer<std::uint8_t>());
       return true;
     case 'J':
       push(static_cast<std::int64_t>(integer<std::int32_t>()));
@@ -296,8 +341,10 @@ bool Reader::builds(unsigned char code) {
       return true;
     case ')':
     case ']':
-    case '}':
       push_list({});
+      return true;
+    case '}':
+      push_list({}, true);
       return true;
     case 't':
     case 'l':
@@ -321,6 +368,9 @@ bool Reader::builds(unsigned char code) {
     case 'b':  // BUILD
       pop();
       return true;
+    case 0x81:  // NEWOBJ
+      push(Unknown{as<Name>(pop(2).front()).text});
+      return true;
     case 'Q':
       push_persistent();
       return true;
@@ -337,15 +387,72 @@ bool Reader::builds(unsigned char code) {
   }
 }
 
+std::string below(const std::string& path, const std::string& key) {
+  return path.empty() ? key : path + "." + key;
+}
+
+std::string key_of(const Item& item) {
+  if (const auto* number = std::get_if<std::int64_t>(&item.value)) return std::to_string(*number);
+  return as<std::string>(item);
+}
+
+/// The tensors in an item, and below it.
+class Collection {
+ public:
+  void add(const Item& item, const std::string& path) {
+    // One list may stand in another twice, and that in a third one.
+    if (++visited_ > kMostItems) refuse();
+    if (const auto* tensor = std::get_if<PickledTensor>(&item.value)) {
+      found.tensors.push_back({path, *tensor});
+    } else if (const auto* unknown = std::get_if<Unknown>(&item.value)) {
+      found.left_out.push_back(unknown->type);
+    } else if (const auto* list = std::get_if<List>(&item.value)) {
+      const Items& items = *list->items;
+      const std::size_t stride = list->is_dict ? 2 : 1;
+      for (std::size_t i = 0; i + stride <= items.size(); i += stride) {
+        add(items[i + stride - 1],
+            below(path, list->is_dict ? key_of(items[i]) : std::to_string(i)));
+      }
+    }
+  }
+
+  PickledObject found;
+
+ private:
+  std::size_t visited_ = 0;
+};
+
+/// What `read` gives; errors have the origin before them.
+template <typename Read>
+auto with_origin(const std::string& origin, const Read& read) {
+  try {
+    return read();
+  } catch (const core::Error& error) {
+    throw core::usage_error(origin + ": " + error.what(), error.hint());
+  }
+}
+
 }  // namespace
 
-std::vector<PickledTensor> read_pickled_tensors(std::string_view pickle) {
-  std::vector<PickledTensor> tensors;
-  for (const Item& item : Reader(pickle).run()) {
-    const auto* tensor = std::get_if<PickledTensor>(&item.value);
-    tensors.push_back(tensor == nullptr ? PickledTensor() : *tensor);
-  }
-  return tensors;
+PickledObject read_pickled_object(std::string_view pickle, const std::string& origin) {
+  return with_origin(origin, [&] {
+    Collection collection;
+    collection.add(Reader(pickle).run(), "");
+    return std::move(collection.found);
+  });
+}
+
+std::vector<PickledTensor> read_pickled_tensors(std::string_view pickle,
+                                                const std::string& origin) {
+  return with_origin(origin, [&] {
+    std::vector<PickledTensor> tensors;
+    const Item all = Reader(pickle).run();
+    for (const Item& item : *as<List>(all).items) {
+      const auto* tensor = std::get_if<PickledTensor>(&item.value);
+      tensors.push_back(tensor == nullptr ? PickledTensor() : *tensor);
+    }
+    return tensors;
+  });
 }
 
 }  // namespace repro_check::torchscript

@@ -127,7 +127,7 @@ std::string pickled_tensor(const std::string& name) {
 }
 
 TEST_CASE("tensors are read from a pickle without calling anything") {
-  const auto tensors = read_pickled_tensors("\x80\x02(" + pickled_tensor("7") + "Nt.");
+  const auto tensors = read_pickled_tensors("\x80\x02(" + pickled_tensor("7") + "Nt.", "m.pt");
   REQUIRE(tensors.size() == 2);
   CHECK(tensors[0].dtype == core::Dtype::kUInt8);
   CHECK(tensors[0].storage == "7");
@@ -138,7 +138,8 @@ TEST_CASE("tensors are read from a pickle without calling anything") {
 
 TEST_CASE("a pickle that asks for more memory than a model needs is refused") {
   const std::string long_name(300, 'a');
-  CHECK_THROWS_AS(read_pickled_tensors("(" + pickled_tensor(long_name) + "t."), core::Error);
+  CHECK_THROWS_AS(read_pickled_tensors("(" + pickled_tensor(long_name) + "t.", "m.pt"),
+                  core::Error);
   // The same text again and again, and as often kept for later.
   const auto repeated = [](const std::string& code, std::size_t times) {
     std::string pickle = "(" + pickled_text("a") + "q" + kNone;
@@ -146,9 +147,9 @@ TEST_CASE("a pickle that asks for more memory than a model needs is refused") {
     return pickle + "t.";
   };
   constexpr std::size_t kTimes = 300'000;
-  CHECK(read_pickled_tensors(repeated("h" + kNone, 10)).size() == 11);
-  CHECK_THROWS_AS(read_pickled_tensors(repeated("h" + kNone, kTimes)), core::Error);
-  CHECK_THROWS_AS(read_pickled_tensors(repeated("\x94", kTimes)), core::Error);
+  CHECK(read_pickled_tensors(repeated("h" + kNone, 10), "m.pt").size() == 11);
+  CHECK_THROWS_AS(read_pickled_tensors(repeated("h" + kNone, kTimes), "m.pt"), core::Error);
+  CHECK_THROWS_AS(read_pickled_tensors(repeated("\x94", kTimes), "m.pt"), core::Error);
 }
 
 }  // namespace
