@@ -26,7 +26,7 @@ inline constexpr std::string_view kWords<comparators::ModuleTie> =
     "weights|pattern|order|parts|name";
 template <>
 inline constexpr std::string_view kWords<comparators::NoVerdict> =
-    "|too-little-related|other-inputs|nothing-judged|no-measure";
+    "|too-little-related|other-inputs|nothing-judged|no-measure|behind-cut";
 
 namespace {
 
@@ -65,6 +65,7 @@ class PassesDocument {
     for (const std::size_t call : passes_.related.unrelated) {
       document["unrelated"].push_back(json_text(path_of(passes_.b.pass, call)));
     }
+    document["later_passes"] = {{"a", passes_.a.has_later}, {"b", passes_.b.has_later}};
     document["next"] = next_json();
     document["headline"] = json_text(headline(document));
     return cleaned(std::move(document));
@@ -75,6 +76,7 @@ class PassesDocument {
     if (exit == core::ExitCode::kReproducible) return "agree";
     if (exit == core::ExitCode::kDivergence) return "diverged";
     const bool is_inconclusive = report_.no_verdict == NoVerdict::kNoMeasure ||
+                                 report_.no_verdict == NoVerdict::kBehindCut ||
                                  report_.no_verdict == NoVerdict::kNothingJudged;
     return is_inconclusive ? "inconclusive" : "not_comparable";
   }
@@ -290,6 +292,9 @@ std::string body_of(Json document, const TwoPasses& passes, bool all) {
   }
   if (document["rows"].value("moved", false)) document["moved_rows"] = document["rows"];
   if (!document["unrelated"].empty()) document["apart"] = Json::array({document["unrelated"]});
+  if (document["later_passes"]["b"].get<bool>()) {
+    document["later"] = document["later_passes"]["a"].get<bool>() ? "A and B" : "B";
+  }
   document["fixes"] = fixes_of(document["findings"]);
   return text_of(said_lines(view_lines("relate"), document), 2);
 }

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,15 +13,19 @@
 
 #include "cmd/options/command.h"
 #include "cmd/options/command_line.h"
+#include "cmd/options/config_options.h"
 #include "cmd/relate/passes_view.h"
 #include "cmd/relate/shadow.h"
 #include "cmd/relate/weights_view.h"
 #include "cmd/replay/replay.h"
+#include "cmd/reports/program_to_judge.h"
 #include "cmd/reports/report_flags.h"
 #include "comparators/relate/arrival.h"
 #include "comparators/relate/two_passes.h"
 #include "comparators/relate/weights.h"
+#include "configs/parser/config_parser.h"
 #include "core/error.h"
+#include "dumpers/store/directory/dump_directory.h"
 #include "dumpers/store/directory/rank_dumps.h"
 #include "dumpers/store/dump_reader.h"
 
@@ -42,6 +47,9 @@ comparators::WeightSide side_of(const std::string& location) {
   return comparators::read_weights(std::move(dumps), prefixes);
 }
 
+/// Beyond any length that is decoded.
+constexpr std::uint64_t kMostPasses = 1'000'000;
+
 class RelateCommand final : public Command {
  public:
   RelateCommand() : Command({"relate", "Compare two programs that compute the same quantity"}) {}
@@ -56,19 +64,28 @@ class RelateCommand final : public Command {
     if (timeout_ && (*timeout_ == 0 || *timeout_ > kLongestTimeout)) {
       throw core::usage_error("--timeout takes a number from 1 to 31536000");
     }
-    return weights_ ? relate_weights(globals) : relate_passes(globals);
+    core::ExitCode failed = core::ExitCode::kReproducible;
+    const auto a = dump_of(a_, "relate-a", globals, failed);
+    const auto b = a ? dump_of(b_, "relate-b", globals, failed) : std::nullopt;
+    if (!b) return failed;
+    return weights_ ? relate_weights(*a, *b, globals) : relate_passes(*a, *b, globals);
   }
 
  private:
-  core::ExitCode relate_weights(const GlobalOptions& globals) {
-    const comparators::WeightSide sender = side_of(a_);
-    const comparators::WeightSide receiver = side_of(b_);
+  core::ExitCode relate_weights(const std::string& a,
+                                const std::string& b,
+                                const GlobalOptions& globals) const {
+    const comparators::WeightSide sender = side_of(a);
+    const comparators::WeightSide receiver = side_of(b);
     return emit_weights(
-        comparators::judge_arrival(sender, receiver, least_), sender, a_, b_, report_, globals);
+        comparators::judge_arrival(sender, receiver, least_), sender, a, b, report_, globals);
   }
 
-  core::ExitCode relate_passes(const GlobalOptions& globals) {
-    const comparators::TwoPasses passes = comparators::relate_passes(pass_of(a_), pass_of(b_));
+  core::ExitCode relate_passes(const std::string& a,
+                               const std::string& b,
+                               const GlobalOptions& globals) const {
+    const comparators::TwoPasses passes =
+        comparators::relate_passes(pass_of(a, 1), pass_of(b, passes_));
     std::optional<ShadowDump> shadow;
     if (comparators::can_be_judged(passes, least_) == comparators::NoVerdict::kNone) {
       ShadowPlan plan;
@@ -78,14 +95,43 @@ class RelateCommand final : public Command {
       if (timeout_) plan.timeout = std::chrono::seconds(*timeout_);
       shadow.emplace(plan, passes);
     }
-    const auto report =
-        comparators::judge_passes(passes, least_, [&](std::size_t i) { return shadow->values(i); });
+    const auto report = comparators::judge_passes(
+        passes,
+        least_,
+        [&](std::size_t i) { return shadow->values(i); },
+        [&] {
+          std::vector<std::uint64_t> ops;
+          for (const replay::ShadowCut& cut : shadow->cuts()) ops.push_back(cut.op);
+          return ops;
+        });
     return emit_passes(passes, report, shadow ? &*shadow : nullptr, report_, globals);
   }
 
-  [[nodiscard]] comparators::PassSide pass_of(const std::string& location) const {
+  /// Where an argument is a configuration, its run is recorded as it is needed here.
+  /// @return the dump; empty where the run failed, which is then reported
+  std::optional<std::string> dump_of(const std::string& given,
+                                     const std::string& name,
+                                     const GlobalOptions& globals,
+                                     core::ExitCode& failed) const {
+    const std::filesystem::path path = given;
+    if (path.extension() != ".json" || path.filename() == store::kManifestName) return given;
+    const configs::Config config = configs::load_config(
+        path, {{"/dump/level", quoted("tensor")}, {"/dump/depth", quoted("all")}});
+    std::optional<std::string> dump;
+    failed = record_to_judge(config,
+                             {name, false, report_.style(globals, "text").format},
+                             globals,
+                             [&](const std::string& made) {
+                               dump = made;
+                               return core::ExitCode::kReproducible;
+                             });
+    return dump;
+  }
+
+  [[nodiscard]] comparators::PassSide pass_of(const std::string& location,
+                                              std::uint64_t count) const {
     return comparators::read_side(
-        store::open_named(location, {references_.begin(), references_.end()}), pass_);
+        store::open_named(location, {references_.begin(), references_.end()}), pass_, count);
   }
 
   std::string a_ = value(&a_, "a DUMP", {.takes = Takes::kDump, .required = true});
@@ -93,6 +139,8 @@ class RelateCommand final : public Command {
   bool weights_ = flag(&weights_, "--weights");
   double least_ = value(&least_, "--min-related SHARE", {}, 0.9);
   std::uint64_t pass_ = value(&pass_, "--pass N");
+  std::uint64_t passes_ =
+      value(&passes_, "--passes N", {.range = {{std::uint64_t{1}, kMostPasses}}}, 1);
   std::optional<std::string> recorder_ =
       value(&recorder_, "--recorder FILE", {.takes = Takes::kFile});
   std::optional<std::uint64_t> timeout_ = value(&timeout_, "--timeout SECONDS");

@@ -67,6 +67,7 @@ std::string source_text(const Segment& segment,
                        sender.weights[segment.merged->up].name,
                        sender.weights[segment.merged->down].name);
   }
+  if (segment.has_factors) text += ", each row times a number";
   if (shape.empty()) return text;
   const bool turned = is_turned(segment, relation, shape);
   if (turned) text += ".T";
@@ -210,7 +211,8 @@ std::string body_of(Json document, const WeightsReport& report, bool all) {
 bool is_one_as_it_is(const RelatedWeight& relation, const WeightSide& sender) {
   if (relation.segments.size() != 1 || relation.related_rows() < relation.rows) return false;
   const Segment& segment = relation.segments.front();
-  if (segment.merged || segment.rounded != core::Dtype::kUnknown) return false;
+  if (segment.merged || segment.has_factors || segment.rounded != core::Dtype::kUnknown)
+    return false;
   const std::vector<std::int64_t>& shape = shape_of(segment, sender);
   return shape.empty() || (is_whole(segment, shape) && !is_turned(segment, relation, shape));
 }

@@ -178,9 +178,13 @@ const std::string* rank_of_several(const Report& report) {
 }
 
 /// `at step 12, backward, ` of a program, `at step 12 of rank 1, backward, ` of one of several
-/// ranks, `at step 12, data, worker 0, ` in one that loads data; empty of a model.
+/// ranks, `at step 12, data, worker 0, ` in one that loads data; the same of an import; empty of a
+/// model.
 std::string when_text(const Report& report, const OpDivergence& op) {
-  if (report.runs.empty() || !report.runs.front().manifest.is_of_program()) return {};
+  if (report.runs.empty()) return {};
+  const core::RunManifest& manifest = report.runs.front().manifest;
+  if (!manifest.is_of_program() && core::environment_fact(manifest, core::kImportFormat) == nullptr)
+    return {};
   const core::OpRecord& record = shown_record(op);
   const std::string* rank = rank_of_several(report);
   return fmt::format("at step {}{}, {}, {}",

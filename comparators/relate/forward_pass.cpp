@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -36,15 +37,16 @@ class PassReader {
  public:
   explicit PassReader(const core::DumpSource& dump) : dump_(dump) {}
 
-  std::optional<ForwardPass> read(std::size_t number) {
+  std::vector<ForwardPass> read(std::size_t first, std::size_t count) {
     core::OpRecord record;
+    std::vector<ForwardPass> passes;
     std::size_t pass = 0;
     bool has_gone_on = false;  // behind the first module with weights
     for (std::uint64_t i = 0; i < dump_.op_count(); ++i) {
       dump_.read_op(i, record);
       record.index = i;
       if (!record.op || record.lane != core::kMainLane || record.parent >= 0) continue;
-      if (pass == number && is_open()) look_behind(record);
+      if (pass >= first && is_open()) look_behind(record);
       if (!counts(record)) continue;
       const std::string& path = record.site->module_path;
       const std::string weight = first_weight(record);
@@ -53,15 +55,15 @@ class PassReader {
       } else if (!weight.empty() && begins_.path == path && begins_.weight == weight &&
                  has_gone_on) {
         has_gone_on = false;
-        if (++pass > number) break;
+        if (pass++ >= first) passes.push_back(closed());
+        if (passes.size() == count) return passes;
       } else if (path != begins_.path) {
         has_gone_on = true;
       }
-      if (pass == number) add(record);
+      if (pass >= first) add(record);
     }
-    if (pass_.calls.empty()) return std::nullopt;
-    finish();
-    return std::move(pass_);
+    if (is_open()) passes.push_back(closed());
+    return passes;
   }
 
  private:
@@ -69,6 +71,8 @@ class PassReader {
     std::string path;
     std::string weight;
   };
+  /// More weights than the operator of one layer reads: a weight and a bias.
+  static constexpr std::size_t kOfSeveralLayers = 3;
   /// A floating tensor that an operator made, with where it was made.
   struct Made {
     PassTensor tensor;
@@ -111,7 +115,7 @@ class PassReader {
 
   PassTensor tensor_of(const core::OpRecord& record, std::size_t i) const {
     const core::TensorRecord& tensor = record.tensors[i];
-    PassTensor found{record.index, static_cast<std::uint32_t>(i), tensor.content_key(), {}};
+    PassTensor found{record.index, static_cast<std::uint32_t>(i), tensor.content_key(), {}, {}};
     std::int64_t maker = tensor.producer;
     while (maker >= 0 && static_cast<std::uint64_t>(maker) < dump_.op_count()) {
       const core::OpRecord head = dump_.op_head(static_cast<std::uint64_t>(maker));
@@ -151,6 +155,7 @@ class PassReader {
   }
 
   void take_tensors(const core::OpRecord& record, ModuleCall& own) {
+    std::size_t weights = 0;
     const bool looks_up = core::base_name(record.op->name) == "embedding";
     for (std::size_t i = 0; i < record.tensors.size(); ++i) {
       const core::TensorRecord& tensor = record.tensors[i];
@@ -158,6 +163,7 @@ class PassReader {
       if (core::is_output(tensor)) {
         if (has_floats(tensor)) made_.push_back({tensor_of(record, i), tensor.storage, own.path});
       } else if (source.kind == core::SourceKind::kState) {
+        ++weights;
         const std::string name(source.name);
         if (std::ranges::find(own.weights, name) == own.weights.end()) own.weights.push_back(name);
         own.looks_up = own.looks_up || looks_up;
@@ -167,6 +173,16 @@ class PassReader {
         own.input = tensor_of(record, i);
       }
     }
+    if (weights >= kOfSeveralLayers) fused_.insert(record.index);
+  }
+
+  ForwardPass closed() {
+    finish();
+    open_.clear();
+    made_.clear();
+    fused_.clear();
+    last_read_.clear();
+    return std::exchange(pass_, {});
   }
 
   void finish() {
@@ -185,7 +201,9 @@ class PassReader {
         if (read != last_read_.end() && read->second > call.last) handed_out = &*made;
       }
       if (handed_out == nullptr) handed_out = last;
-      if (handed_out != nullptr) call.output = handed_out->tensor;
+      if (handed_out == nullptr) continue;
+      call.output = handed_out->tensor;
+      call.is_fused = fused_.contains(handed_out->tensor.op);
     }
   }
 
@@ -194,8 +212,36 @@ class PassReader {
   Begin begins_;
   std::vector<std::size_t> open_;
   std::vector<Made> made_;
+  std::set<std::uint64_t> fused_;                    ///< op index
   std::map<std::int64_t, std::uint64_t> last_read_;  ///< op index, by storage
 };
+
+/// Puts a tensor of the next pass behind those before it, along the axis of the rows.
+/// @param from_back  which axis that is, 1 being the last; a tensor with fewer has no other
+void join(std::optional<PassTensor>& tensor,
+          const std::optional<PassTensor>& next,
+          std::size_t from_back) {
+  const auto fits = [&] {
+    const std::vector<std::int64_t>& one = tensor->content.shape;
+    const std::vector<std::int64_t>& other = next->content.shape;
+    if (one.empty() || one.size() != other.size()) return false;
+    const std::size_t rows = one.size() - std::min(from_back, one.size());
+    for (std::size_t axis = 0; axis < one.size(); ++axis) {
+      if (axis != rows && one[axis] != other[axis]) return false;
+    }
+    return tensor->content.dtype == next->content.dtype;
+  };
+  if (!tensor || !next || !fits()) {
+    tensor.reset();
+    return;
+  }
+  if (tensor->pieces.empty()) tensor->pieces.push_back(tensor->content);
+  tensor->pieces.push_back(next->content);
+  std::vector<std::int64_t>& shape = tensor->content.shape;
+  const std::size_t rows = shape.size() - std::min(from_back, shape.size());
+  shape[rows] += next->content.shape[rows];
+  tensor->content.digest = {};
+}
 
 }  // namespace
 
@@ -213,8 +259,42 @@ core::Dtype ForwardPass::dtype() const {
   return std::ranges::max_element(counts, {}, [](const auto& each) { return each.second; })->first;
 }
 
-std::optional<ForwardPass> read_pass(const core::DumpSource& dump, std::size_t number) {
-  return PassReader(dump).read(number);
+std::vector<ForwardPass> read_passes(const core::DumpSource& dump,
+                                     std::size_t first,
+                                     std::size_t count) {
+  return PassReader(dump).read(first, count);
+}
+
+std::optional<ForwardPass> joined(std::vector<ForwardPass> passes) {
+  ForwardPass all = std::move(passes.front());
+  for (std::size_t i = 1; i < passes.size(); ++i) {
+    const ForwardPass& next = passes[i];
+    std::map<std::string, std::vector<const ModuleCall*>> calls;  // by path, in order
+    for (const ModuleCall& call : next.calls) calls[call.path].push_back(&call);
+    std::map<std::string, std::size_t> seen;
+    const ModuleCall absent;
+    bool has_weights = false;
+    for (ModuleCall& call : all.calls) {
+      const auto& same = calls[call.path];
+      const std::size_t number = seen[call.path]++;
+      const ModuleCall& goes_on = number < same.size() ? *same[number] : absent;
+      join(call.indices, goes_on.indices, 1);
+      join(call.input, goes_on.input, 2);
+      join(call.output, goes_on.output, 2);
+      has_weights = has_weights || (call.output && !call.weights.empty());
+    }
+    if (!has_weights) return std::nullopt;
+    const std::size_t logits = std::min(all.logits.size(), next.logits.size());
+    all.logits.resize(logits);
+    for (std::size_t k = 0; k < logits; ++k) {
+      std::optional<PassTensor> tensor = std::move(all.logits[k]);
+      join(tensor, next.logits[k], 2);
+      // It has no rows where it could not be put together.
+      all.logits[k] = tensor ? std::move(*tensor) : PassTensor();
+    }
+    all.end = next.end;
+  }
+  return all;
 }
 
 }  // namespace repro_check::comparators

@@ -17,6 +17,9 @@ struct PassTensor {
   std::uint64_t op = 0;
   std::uint32_t tensor = 0;  ///< position among the tensors of its record
   core::ContentKey content;
+  /// Of passes that are put together: what each of them gave, along the rows. `content` then has
+  /// the shape of all, and no digest.
+  std::vector<core::ContentKey> pieces;
   std::string maker;  ///< base name of the operator that wrote it, in place or not: `add`
 
   [[nodiscard]] std::uint64_t width() const {
@@ -38,7 +41,8 @@ struct ModuleCall {
   std::optional<PassTensor> indices;  ///< those numbers
   std::optional<PassTensor> input;    ///< the first floating tensor that is no weight
   std::optional<PassTensor> output;
-  bool is_leaf = false;  ///< no other module was called inside of it
+  bool is_leaf = false;   ///< no other module was called inside of it
+  bool is_fused = false;  ///< its output is of an operator that reads weights of several layers
 };
 
 /// One forward pass: the modules that it called, outer ones before those inside of them.
@@ -53,12 +57,22 @@ struct ForwardPass {
   [[nodiscard]] core::Dtype dtype() const;
 };
 
-/// Reads the modules of one forward pass: of outermost operators of the main lane in forward and
+/// Reads the modules of forward passes: of outermost operators of the main lane in forward and
 /// evaluation phase. The next pass begins where the first module with weights is called again.
 /// A module's output is the last floating tensor made in it that is read behind it, else the last.
-/// @param number  from 0
-/// @return empty where there are not as many
+/// @param first  from 0
+/// @param count  not 0
+/// @return fewer where there are not as many
 /// @throws core::Error{kDumpDamaged}
-std::optional<ForwardPass> read_pass(const core::DumpSource& dump, std::size_t number);
+std::vector<ForwardPass> read_passes(const core::DumpSource& dump,
+                                     std::size_t first,
+                                     std::size_t count);
+
+/// Passes of one model that go on with one another, as those of a prefill and of decoding do, as
+/// one: what their modules read and gave, one behind the other along the rows of each sequence.
+/// What is not there in all of them, or of other shapes, is left out.
+/// @param passes  not empty
+/// @return empty where nothing of a module with weights is left
+std::optional<ForwardPass> joined(std::vector<ForwardPass> passes);
 
 }  // namespace repro_check::comparators

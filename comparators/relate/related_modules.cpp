@@ -61,9 +61,16 @@ class ModuleRelator {
       index_b_[weights_b.weights[i].name] = i;
     }
     for (const RelatedWeight& relation : relations) by_weight_[relation.receiver] = &relation;
+    for (std::size_t i = 0; i < a.calls.size(); ++i) {
+      for (const std::string& name : a.calls[i].weights) {
+        if (const auto at = index_a_.find(name); at != index_a_.end())
+          readers_[at->second].insert(i);
+      }
+    }
   }
 
   RelatedModules relate() {
+    by_fusion();
     by_content();
     by_pattern();
     by_order();
@@ -113,6 +120,68 @@ class ModuleRelator {
   [[nodiscard]] const RelatedWeight* relation_of(std::size_t weight) const {
     const auto found = by_weight_.find(weight);
     return found == by_weight_.end() ? nullptr : found->second;
+  }
+
+  /// Calls of A that read what a call of B reads together; those of its largest weight alone where
+  /// `only_main`.
+  [[nodiscard]] std::set<std::size_t> readers_of(const ModuleCall& call, bool only_main) const {
+    std::set<std::size_t> readers;
+    const auto main = main_of_b(call);
+    for (const std::string& name : call.weights) {
+      const auto at = index_b_.find(name);
+      const RelatedWeight* relation = at == index_b_.end() || (only_main && at->second != main)
+                                          ? nullptr
+                                          : relation_of(at->second);
+      if (relation == nullptr) continue;
+      for (const Segment& segment : relation->segments) {
+        const auto known = readers_.find(segment.source);
+        if (known != readers_.end()) readers.insert(known->second.begin(), known->second.end());
+      }
+    }
+    return readers;
+  }
+
+  /// A call of B that computes with the weights of several layers of A: what the call around these
+  /// gives, where it is around nothing else, or else the last of them.
+  void by_fusion() {
+    for (std::size_t i = 0; i < b_.calls.size(); ++i) {
+      const ModuleCall& call = b_.calls[i];
+      const std::set<std::size_t> readers = readers_of(call, false);
+      if (!call.output || readers.size() == readers_of(call, true).size()) continue;
+      const auto a = call_of_all(readers, i);
+      if (!a || whole(i, *a).empty()) continue;
+      taken_.insert(readers.begin(), readers.end());
+      taken_.insert(*a);
+      found_.emplace(i, RelatedModule{i, {*a}, ModuleTie::kParts, whole(i, *a), {}});
+    }
+  }
+
+  [[nodiscard]] std::optional<std::size_t> call_of_all(const std::set<std::size_t>& readers,
+                                                       std::size_t b) const {
+    const auto holds_all = [&](std::size_t outer) {
+      return std::ranges::all_of(
+          readers, [&](std::size_t each) { return each == outer || is_inside(a_, each, outer); });
+    };
+    const auto is_of_them = [&](std::size_t call) {
+      return a_.calls[call].weights.empty() || readers.contains(call);
+    };
+    std::optional<std::size_t> around;  // the innermost
+    for (std::size_t i = 0; i < a_.calls.size(); ++i) {
+      if (holds_all(i)) around = i;
+    }
+    const auto final = *std::ranges::max_element(
+        readers, {}, [&](std::size_t each) { return a_.calls[each].last; });
+    bool is_around_more = !around || !is_of_them(*around);
+    bool is_interrupted = false;
+    for (std::size_t i = 0; i < a_.calls.size(); ++i) {
+      if (is_of_them(i)) continue;
+      is_around_more = is_around_more || is_inside(a_, i, *around);
+      is_interrupted = is_interrupted || (a_.calls[i].first > a_.calls[*readers.begin()].first &&
+                                          a_.calls[i].first < a_.calls[final].last);
+    }
+    if (!is_around_more && (b_.calls[b].is_fused || end_alike(*around, b))) return around;
+    if (!is_interrupted && end_alike(final, b)) return final;
+    return std::nullopt;
   }
 
   /// The k-th call of B with a content belongs to the k-th of A.
@@ -168,6 +237,24 @@ class ModuleRelator {
     }
   }
 
+  static bool has_factors(const RelatedWeight& relation) {
+    return std::ranges::any_of(relation.segments, &Segment::has_factors);
+  }
+
+  /// A normalisation was folded into the weight: the output is that of the call that normalises.
+  void go_behind_norm(RelatedModule& module) {
+    const auto& folded = a_.calls[module.a.front()].output;
+    const auto norm = std::ranges::find_if(a_.calls, [&](const ModuleCall& call) {
+      return folded && call.input && call.output && call.input->content == folded->content &&
+             call.output->maker.find("norm") != std::string::npos;
+    });
+    if (module.a.size() != 1 || norm == a_.calls.end()) return;
+    take_a(module);
+    module.folded = module.a.front();
+    module.a = {static_cast<std::size_t>(norm - a_.calls.begin())};
+    module.parts = whole(module.b, module.a.front());
+  }
+
   static bool overlap(const Segment& one, const Segment& other) {
     return one.axis != other.axis ||
            (one.from < other.from + other.rows && other.from < one.from + one.rows);
@@ -185,7 +272,11 @@ class ModuleRelator {
         module.a.push_back(found->second);
       }
     }
-    module.parts = features(module, relation, weight, of_weight);
+    if (has_factors(relation)) {
+      go_behind_norm(module);
+    } else {
+      module.parts = features(module, relation, weight, of_weight);
+    }
     take_a(module);
     found_.emplace(call, std::move(module));
   }
@@ -287,7 +378,19 @@ class ModuleRelator {
         if (part.call == of_sibling) part.call = index;
       }
     }
+    // The sibling may be wider.
+    if (!std::ranges::all_of(module.parts, [&](const auto& part) { return fits(part, call); })) {
+      module.parts =
+          module.a.size() == 1 ? whole(call, module.a.front()) : std::vector<FeatureRange>();
+    }
     return module;
+  }
+
+  [[nodiscard]] bool fits(const FeatureRange& part, std::size_t b) const {
+    const auto& one = a_.calls[part.call].output;
+    const auto& other = b_.calls[b].output;
+    return one && other && part.from + part.count <= one->width() &&
+           part.begin + part.count <= other->width();
   }
 
   [[nodiscard]] std::vector<std::int64_t> main_shape(const ModuleCall& call, bool of_b) const {
@@ -349,6 +452,9 @@ class ModuleRelator {
   }
 
   void note_weights(RelatedModule& module) const {
+    const auto main = main_of_b(b_.calls[module.b]);
+    const RelatedWeight* of_main = main ? relation_of(*main) : nullptr;
+    if (of_main != nullptr && has_factors(*of_main)) return;  // and so are the others
     for (const std::string& name : b_.calls[module.b].weights) {
       const auto index = index_b_.find(name);
       if (index == index_b_.end()) continue;
@@ -372,6 +478,12 @@ class ModuleRelator {
            row_count(source, only.axis) == only.rows;
   }
 
+  static bool is_inside(const ForwardPass& pass, std::size_t call, std::size_t outer) {
+    const ModuleCall& of = pass.calls[outer];
+    return call > outer && pass.calls[call].first >= of.first && pass.calls[call].last <= of.last &&
+           pass.calls[call].path.starts_with(of.path);
+  }
+
   /// Related calls with weights inside of a call.
   static std::map<std::set<std::size_t>, std::vector<std::size_t>> contents_of(
       const ForwardPass& pass, const std::vector<std::pair<std::size_t, std::size_t>>& ties) {
@@ -379,10 +491,7 @@ class ModuleRelator {
     for (std::size_t i = 0; i < pass.calls.size(); ++i) {
       std::set<std::size_t> inside;
       for (const auto& [call, tie] : ties) {
-        const bool is_inside = call > i && pass.calls[call].first >= pass.calls[i].first &&
-                               pass.calls[call].last <= pass.calls[i].last &&
-                               pass.calls[call].path.starts_with(pass.calls[i].path);
-        if (is_inside) inside.insert(tie);
+        if (is_inside(pass, call, i)) inside.insert(tie);
       }
       if (!inside.empty()) calls[inside].push_back(i);
     }
@@ -501,8 +610,9 @@ class ModuleRelator {
   std::map<std::string, std::size_t> index_a_;
   std::map<std::string, std::size_t> index_b_;
   std::map<std::size_t, const RelatedWeight*> by_weight_;
-  std::map<std::size_t, RelatedModule> found_;  ///< by call of B
-  std::set<std::size_t> taken_;                 ///< calls of A
+  std::map<std::size_t, std::set<std::size_t>> readers_;  ///< by weight of A
+  std::map<std::size_t, RelatedModule> found_;            ///< by call of B
+  std::set<std::size_t> taken_;                           ///< calls of A
 };
 
 }  // namespace

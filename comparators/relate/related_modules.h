@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -38,6 +39,9 @@ struct RelatedModule {
   std::vector<FeatureRange> parts;  ///< empty where outputs are cut in a way that does not tell
   /// Weights of B, by index, that are not what A has there last.
   std::vector<std::size_t> other_weights;
+  /// The call of A that reads what B's call reads, where `a` is a normalisation behind it that was
+  /// folded into B's weights.
+  std::optional<std::size_t> folded = {};
 };
 
 struct RelatedModules {

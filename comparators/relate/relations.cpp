@@ -234,6 +234,12 @@ bool tells(const Rows& rows, std::uint64_t begin, std::uint64_t count) {
                                        [&](std::uint64_t key) { return key != *first; });
 }
 
+/// In root mean square, relative to what is rounded.
+double merged_bound(Dtype dtype) {
+  return kMergedUlps *
+         std::ldexp(1.0, -static_cast<int>(core::row_of(dtype).layout.mantissa_bits) - 1);
+}
+
 /// The rows of a matrix of the receiver, to be explained as sums of a weight and its adapter.
 class Sums {
  public:
@@ -291,8 +297,7 @@ class Sums {
       const double off = sum[e] - base[e] - (scale * product[e]);
       rest += off * off;
     }
-    const auto bits = static_cast<int>(core::row_of(dtype_).layout.mantissa_bits);
-    const double bound = kMergedUlps * std::ldexp(1.0, -bits - 1);
+    const double bound = merged_bound(dtype_);
     // What it explains stands out of the rounding, by ten standard errors.
     const bool is_seen = scale * scale * square * static_cast<double>(base.size()) > 100 * rest;
     return is_seen && rest <= bound * bound * size ? scale : 0;
@@ -304,6 +309,32 @@ class Sums {
   std::uint64_t width_;
   std::vector<double> numbers_;
 };
+
+/// Whether each row of `b` is that of `a` times a number, up to the rounding of `dtype`.
+bool have_row_factors(std::span<const double> a,
+                      std::span<const double> b,
+                      std::size_t width,
+                      Dtype dtype) {
+  const double bound = merged_bound(dtype);
+  for (std::size_t begin = 0; begin < a.size(); begin += width) {
+    double along = 0;
+    double square = 0;
+    double size = 0;
+    for (std::size_t e = begin; e < begin + width; ++e) {
+      along += a[e] * b[e];
+      square += a[e] * a[e];
+      size += b[e] * b[e];
+    }
+    const double factor = square > 0 ? along / square : 0;
+    double rest = 0;
+    for (std::size_t e = begin; e < begin + width; ++e) {
+      const double off = b[e] - (factor * a[e]);
+      rest += off * off;
+    }
+    if (!(rest <= bound * bound * size)) return false;
+  }
+  return true;
+}
 
 bool names_adapter(std::string_view name) {
   return name.find("lora") != std::string_view::npos ||
@@ -323,7 +354,7 @@ class Relator {
     }
   }
 
-  std::vector<RelatedWeight> relate() {
+  std::vector<RelatedWeight> relate(bool with_factors) {
     related_.resize(receiver_.weights.size());
     for (std::size_t i = 0; i < related_.size(); ++i) begin(i);
     for (std::size_t back = 0; back < versions_ && !all_related(); ++back) {
@@ -333,6 +364,7 @@ class Relator {
     for (std::size_t i = 0; i < related_.size(); ++i) {
       if (is_open(i)) look_for_sums(i, adapters);
       if (is_open(i) && related_[i].segments.empty()) go_by_neighbours(i);
+      if (with_factors && is_open(i) && related_[i].segments.empty()) look_for_factors(i);
     }
     return std::move(related_);
   }
@@ -571,6 +603,45 @@ class Relator {
     return std::nullopt;
   }
 
+  /// Tried: the weight of its name, then the next ones of its shape.
+  void look_for_factors(std::size_t i) {
+    constexpr std::size_t kMostTries = 8;
+    constexpr std::size_t kLeastWidth = 3;
+    // Of pairs that are tried, together: two large models without a common weight would take hours.
+    constexpr std::uint64_t kMostTried = std::uint64_t{1} << 28U;
+    const HeldTensor& tensor = received_.of(i, receiver_.weights[i].versions.size() - 1);
+    if (!core::is_floating(tensor.dtype) || tensor.shape.size() < 2) return;
+    const std::uint64_t rows = row_count(tensor.shape, 0);
+    const auto elements = static_cast<std::uint64_t>(core::element_count(tensor.shape));
+    if (rows == 0 || elements / rows < kLeastWidth || elements < kTellingElements) return;
+    std::vector<std::size_t> tried;
+    const auto propose = [&](std::size_t source) {
+      const WeightVersion& held = sender_.weights[source].last();
+      if (held.stored && held.content.shape == tensor.shape &&
+          core::is_floating(held.content.dtype))
+        tried.push_back(source);
+    };
+    if (const auto same = by_name_.find(receiver_.weights[i].name); same != by_name_.end()) {
+      propose(same->second);
+    }
+    for (std::size_t source = 0; source < sender_.weights.size(); ++source) {
+      if (tried.size() < kMostTries && !scaled_.contains(source)) propose(source);
+    }
+    const std::vector<double> own = core::numbers_of(tensor.dtype, tensor.bytes);
+    for (const std::size_t source : tried) {
+      tried_elements_ += elements;
+      if (tried_elements_ > kMostTried) return;
+      if (!have_row_factors(numbers(source), own, elements / rows, tensor.dtype)) continue;
+      scaled_.insert(source);
+      Segment segment{
+          0, rows, source, sender_.weights[source].versions.size() - 1, 0, 0, Dtype::kUnknown};
+      segment.has_factors = true;
+      related_[i].rows = rows;
+      related_[i].segments.push_back(segment);
+      return;
+    }
+  }
+
   std::vector<double> numbers(std::size_t source) {
     const HeldTensor& tensor = sent_.of(source, sender_.weights[source].versions.size() - 1);
     return core::numbers_of(tensor.dtype, tensor.bytes);
@@ -653,6 +724,8 @@ class Relator {
   std::map<std::string, std::size_t> by_name_;
   std::map<core::ContentKey, std::vector<std::pair<std::size_t, std::size_t>>> by_content_;
   std::size_t versions_ = 0;  ///< of the weight that has most
+  std::uint64_t tried_elements_ = 0;
+  std::set<std::size_t> scaled_;  ///< weights of the sender that were found with factors
   std::vector<RelatedWeight> related_;
 };
 
@@ -709,8 +782,10 @@ std::vector<Adapter> adapters_of(const WeightSide& side) {
   return adapters;
 }
 
-std::vector<RelatedWeight> relate_weights(const WeightSide& sender, const WeightSide& receiver) {
-  return Relator(sender, receiver).relate();
+std::vector<RelatedWeight> relate_weights(const WeightSide& sender,
+                                          const WeightSide& receiver,
+                                          bool with_factors) {
+  return Relator(sender, receiver).relate(with_factors);
 }
 
 }  // namespace repro_check::comparators

@@ -37,6 +37,9 @@ struct Segment {
   /// What was added to the sender's rows, which are all of its weight; the sum is equal up to
   /// rounding.
   std::optional<Adapter> merged = {};
+  /// Each row is the sender's times a number of its own, up to rounding: a normalisation behind it
+  /// was folded into the weight.
+  bool has_factors = false;
 
   bool operator==(const Segment&) const = default;
 };
@@ -66,8 +69,12 @@ struct RelatedWeight {
 /// Equal digests are a relation at any level. Everything else is proposed by row keys and proved by
 /// bytes, which the dumps must hold. Rows of one value and tensors of less than kTellingElements
 /// are not looked for by content: they go where the other weights of their module go.
+/// @param with_factors  weights of which each row is the sender's times a number are related too;
+///                      the residual of every row has to be below kMergedUlps
 /// @throws core::Error{kDumpDamaged}
-std::vector<RelatedWeight> relate_weights(const WeightSide& sender, const WeightSide& receiver);
+std::vector<RelatedWeight> relate_weights(const WeightSide& sender,
+                                          const WeightSide& receiver,
+                                          bool with_factors = false);
 
 inline constexpr std::uint64_t kTellingElements = 8;
 inline constexpr double kMergedUlps = 4;

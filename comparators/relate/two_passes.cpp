@@ -33,7 +33,7 @@ class Relating {
   explicit Relating(TwoPasses& passes) : passes_(passes) {}
 
   void relate() {
-    passes_.relations = relate_weights(passes_.a.weights, passes_.b.weights);
+    passes_.relations = relate_weights(passes_.a.weights, passes_.b.weights, true);
     passes_.related = relate_modules(
         passes_.a.pass, passes_.a.weights, passes_.b.pass, passes_.b.weights, passes_.relations);
     relate_lookups();
@@ -100,7 +100,7 @@ class Relating {
   void relate_inputs() {
     for (const RelatedModule& module : passes_.related.modules) {
       const ModuleCall& b = passes_.b.pass.calls[module.b];
-      const ModuleCall& a = passes_.a.pass.calls[module.a.front()];
+      const ModuleCall& a = passes_.a.pass.calls[module.folded.value_or(module.a.front())];
       if (b.weights.empty() || !a.input || !b.input) continue;
       if (a.input->content.digest == b.input->content.digest) return;
       const std::vector<double> one = passes_.a.numbers(*a.input);
@@ -235,6 +235,11 @@ class PassFindings {
     const auto first =
         std::ranges::find(report_.modules, ModuleState::kInherited, &JudgedModule::state);
     if (first == report_.modules.end()) return;
+    // It may have what it is given from one of which nothing is known.
+    if (std::ranges::count(
+            report_.modules.begin(), first, ModuleState::kUndecided, &JudgedModule::state) > 0) {
+      return;
+    }
     const JudgedModule* before = first == report_.modules.begin() ? nullptr : &*std::prev(first);
     found.emplace_back(0, beyond(*first, before));
   }
@@ -266,6 +271,26 @@ class PassFindings {
   RelateReport& report_;
 };
 
+/// Of a module behind a cut nobody knows how large A's own error is.
+/// @return whether one is beyond the floor there
+bool leave_open_behind(const std::vector<std::uint64_t>& cuts,
+                       const TwoPasses& passes,
+                       RelateReport& report) {
+  bool found = false;
+  std::uint64_t begin = 0;
+  for (JudgedModule& each : report.modules) {
+    const std::uint64_t end = order_of(passes.related.modules[each.module], passes.a.pass);
+    const bool is_cut =
+        std::ranges::any_of(cuts, [&](std::uint64_t cut) { return cut >= begin && cut <= end; });
+    if (is_cut && each.state == ModuleState::kFault) {
+      each.state = ModuleState::kUndecided;
+      found = true;
+    }
+    begin = std::max(begin, end + 1);
+  }
+  return found;
+}
+
 std::optional<LogProbabilities> log_probabilities(const TwoPasses& passes) {
   if (!passes.logits || !passes.tokens) return std::nullopt;
   const RelatedModule& module = passes.related.modules[*passes.logits];
@@ -286,7 +311,30 @@ std::vector<double> read_numbers(const core::DumpSource& dump, const core::Conte
   return core::numbers_of(content.dtype, bytes);
 }
 
-PassSide read_side(std::unique_ptr<core::DumpSource> dump, std::size_t number) {
+std::vector<double> PassSide::numbers(const PassTensor& tensor) const {
+  if (tensor.pieces.empty()) return read_numbers(dump(), tensor.content);
+  // Each sequence goes on in the next piece.
+  const std::vector<std::int64_t>& shape = tensor.content.shape;
+  std::size_t axis = 0;
+  while (axis + 1 < shape.size() && tensor.pieces.front().shape[axis] == shape[axis]) ++axis;
+  std::size_t before = 1;
+  for (std::size_t i = 0; i < axis; ++i) before *= static_cast<std::size_t>(shape[i]);
+  std::vector<std::vector<double>> pieces;
+  for (const core::ContentKey& piece : tensor.pieces) {
+    pieces.push_back(read_numbers(dump(), piece));
+  }
+  std::vector<double> all;
+  for (std::size_t sequence = 0; sequence < before; ++sequence) {
+    for (const std::vector<double>& piece : pieces) {
+      const auto length = static_cast<std::ptrdiff_t>(piece.size() / before);
+      const auto begin = piece.begin() + static_cast<std::ptrdiff_t>(sequence) * length;
+      all.insert(all.end(), begin, begin + length);
+    }
+  }
+  return all;
+}
+
+PassSide read_side(std::unique_ptr<core::DumpSource> dump, std::size_t number, std::size_t count) {
   const core::TraceSummary& trace = dump->manifest().trace;
   if (trace.level != "tensor" || dump->manifest().is_of_blocks()) {
     throw core::not_comparable(dump->location() +
@@ -294,15 +342,24 @@ PassSide read_side(std::unique_ptr<core::DumpSource> dump, std::size_t number) {
                                    ", depth " + trace.depth,
                                "record with --level tensor --depth all");
   }
-  auto pass = read_pass(*dump, number);
+  std::vector<ForwardPass> passes = read_passes(*dump, number, count + 1);
+  const bool has_later = passes.size() > count;
+  if (has_later) passes.pop_back();
+  if (passes.size() < count) {
+    throw core::not_comparable(dump->location() + ": no module is called in forward pass " +
+                                   std::to_string(number + passes.size()),
+                               "record the whole program; --pass takes another pass, from 0");
+  }
+  auto pass = joined(std::move(passes));
   if (!pass) {
     throw core::not_comparable(
-        dump->location() + ": no module is called in forward pass " + std::to_string(number),
-        "record the whole program; --pass takes another pass, from 0");
+        dump->location() + ": the passes that are to be put together do not call the same modules",
+        "--pass is the first of them, from 0, and --passes how many there are");
   }
   PassSide side;
   const std::uint64_t end = pass->end;
   side.pass = std::move(*pass);
+  side.has_later = has_later;
   std::vector<std::unique_ptr<core::DumpSource>> dumps;
   dumps.push_back(std::move(dump));
   side.weights = read_weights(std::move(dumps), {std::string()}, end);
@@ -359,7 +416,8 @@ NoVerdict can_be_judged(const TwoPasses& passes, double least) {
 
 RelateReport judge_passes(const TwoPasses& passes,
                           double least,
-                          const std::function<ShadowValues(std::size_t)>& shadow) {
+                          const std::function<ShadowValues(std::size_t)>& shadow,
+                          const std::function<std::vector<std::uint64_t>()>& cuts) {
   RelateReport report;
   report.least = least;
   report.no_verdict = can_be_judged(passes, least);
@@ -373,6 +431,7 @@ RelateReport judge_passes(const TwoPasses& passes,
                                     shadow);
   report.modules = std::move(judged.modules);
   report.unjudged = judged.unjudged;
+  const bool is_behind_cut = leave_open_behind(cuts(), passes, report);
   report.tokens = log_probabilities(passes);
   for (const JudgedModule& each : report.modules) {
     if (each.state == ModuleState::kWithin) {
@@ -383,6 +442,7 @@ RelateReport judge_passes(const TwoPasses& passes,
   if (report.has_diverged()) return report;
   if (report.modules.empty()) report.no_verdict = NoVerdict::kNothingJudged;
   if (report.count(ModuleState::kUndecided) > 0) report.no_verdict = NoVerdict::kNoMeasure;
+  if (is_behind_cut) report.no_verdict = NoVerdict::kBehindCut;
   return report;
 }
 

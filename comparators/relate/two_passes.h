@@ -27,18 +27,21 @@ std::vector<double> read_numbers(const core::DumpSource& dump, const core::Conte
 /// A forward pass of one dump, with the weights that it read.
 struct PassSide {
   ForwardPass pass;
-  WeightSide weights;  ///< as they were at its end, and before; of one dump
+  WeightSide weights;      ///< as they were at its end, and before; of one dump
+  bool has_later = false;  ///< the dump has forward passes behind it
 
   [[nodiscard]] const core::DumpSource& dump() const { return *weights.dumps.front(); }
   /// As read_numbers().
-  [[nodiscard]] std::vector<double> numbers(const PassTensor& tensor) const {
-    return read_numbers(dump(), tensor.content);
-  }
+  [[nodiscard]] std::vector<double> numbers(const PassTensor& tensor) const;
 };
 
 /// @param number  of the pass, from 0
-/// @throws core::Error{kNotComparable} for a dump without values, or without such a pass
-PassSide read_side(std::unique_ptr<core::DumpSource> dump, std::size_t number);
+/// @param count   so many passes from there on, put together; not 0
+/// @throws core::Error{kNotComparable} for a dump without values, without as many passes, or with
+///         passes that do not belong together
+PassSide read_side(std::unique_ptr<core::DumpSource> dump,
+                   std::size_t number,
+                   std::size_t count = 1);
 
 /// Two forward passes, and what belongs together in them.
 struct TwoPasses {
@@ -66,6 +69,7 @@ enum class NoVerdict : std::uint8_t {
   kOtherInputs,     ///< not the same rows
   kNothingJudged,   ///< rows or features of all related modules are cut otherwise
   kNoMeasure,       ///< A's own error is as large as its values
+  kBehindCut,       ///< beyond the floor behind an operator that float64 did not execute
 };
 
 struct RelateReport {
@@ -82,9 +86,15 @@ struct RelateReport {
 };
 
 /// @param shadow  of an output of A, by judged_calls(); asked only where it is needed
-RelateReport judge_passes(const TwoPasses& passes,
-                          double least,
-                          const std::function<ShadowValues(std::size_t)>& shadow);
+/// @param cuts    operators of A, by op index, that float64 did not execute, asked behind `shadow`:
+///                between one and the next related output A's own error is not known
+RelateReport judge_passes(
+    const TwoPasses& passes,
+    double least,
+    const std::function<ShadowValues(std::size_t)>& shadow,
+    const std::function<std::vector<std::uint64_t>()>& cuts = [] {
+      return std::vector<std::uint64_t>();
+    });
 
 /// Whether enough is related, and rows are, for a shadow to be asked.
 NoVerdict can_be_judged(const TwoPasses& passes, double least);

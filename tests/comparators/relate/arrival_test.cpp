@@ -322,6 +322,25 @@ TEST_CASE("an adapter that was merged, and one that is nowhere") {
   CHECK(exit_code_of(judge(sender(up), engine(other))) != ExitCode::kReproducible);
 }
 
+TEST_CASE("rows that are multiplied by a number each are related where that is asked for, alone") {
+  Tensor folded = kQ;
+  for (std::size_t i = 0; i < folded.values.size(); ++i) {
+    folded.values[i] *= 0.5F + (static_cast<float>(i / folded.width()) * 0.03F);
+  }
+  Tensor other = folded;
+  other.values[3] *= 1.001F;
+  Program engine;
+  engine.has("conv.weight", folded).has("conv.other", other).has("head", kHead);
+  const WeightSide sender = side({trainer()});
+  const WeightSide receiver = side({engine});
+  const auto related = relate_weights(sender, receiver, true);
+  REQUIRE(related[0].segments.size() == 1);
+  CHECK(related[0].segments[0].has_factors);
+  CHECK(related[0].segments[0].source == 0);
+  CHECK(related[1].segments.empty());
+  CHECK(relate_weights(sender, receiver)[0].segments.empty());
+}
+
 TEST_CASE("another model, and dumps without values, are not comparable") {
   Program other;
   other.has("model.q.weight", random({16, 12}, 21)).has("head.weight", random({40, 12}, 22));

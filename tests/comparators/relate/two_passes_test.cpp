@@ -73,6 +73,22 @@ class Net {
     return *this;
   }
 
+  /// One operator in the place of three that multiply, and end in another one.
+  Net& fuses(const std::string& path, const std::vector<std::vector<float>>& weights, float off) {
+    Net apart = *this;
+    for (const std::vector<float>& weight : weights) apart.multiplies("", weight);
+    core::OpRecord& record = add("aten::fused_layers", path);
+    tensor(record, "input", last_, static_cast<std::int64_t>(ids_.size()), "");
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      const std::string name = "weight" + std::to_string(i);
+      tensor(record, name, weights[i], rows_of(weights[i]), "state:" + path + "." + name);
+    }
+    last_ = apart.last_;
+    last_.front() += off;
+    output(record, last_, kWidth);
+    return *this;
+  }
+
   [[nodiscard]] PassSide side() const {
     return read_side(std::make_unique<test_support::MemorySource>(fixture_), 0);
   }
@@ -144,7 +160,9 @@ Net reference() {
 }
 
 /// Both computations are so exact that the values that A recorded may stand for float64.
-RelateReport judged(const TwoPasses& passes, double least = 0.9) {
+RelateReport judged(const TwoPasses& passes,
+                    double least = 0.9,
+                    const std::vector<std::uint64_t>& cuts = {}) {
   const auto calls = judged_calls(passes.a.pass, passes.related);
   const auto brought = brought_to_a(passes.a.pass,
                                     passes.numbers_a(),
@@ -152,10 +170,11 @@ RelateReport judged(const TwoPasses& passes, double least = 0.9) {
                                     passes.numbers_b(),
                                     passes.related,
                                     passes.rows());
-  return judge_passes(passes, least, [&](std::size_t i) {
+  const auto shadow = [&](std::size_t i) {
     const auto values = passes.a.numbers(*passes.a.pass.calls[calls[i]].output);
     return ShadowValues{values, values, values};
-  });
+  };
+  return judge_passes(passes, least, shadow, [&] { return cuts; });
 }
 
 }  // namespace
@@ -188,6 +207,29 @@ TEST_CASE(
   CHECK(report.count(ModuleState::kWithin) == 2);
 }
 
+TEST_CASE("an operator with the weights of several layers belongs to the module around them") {
+  const std::vector<std::vector<float>> weights{kQuery, kWide, normal_numbers(64, 6)};
+  Net apart({3, 1, 4, 1, 5});
+  apart.looks_up("tok", kLookedUp);
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    apart.multiplies("h.0.part" + std::to_string(i), weights[i]);
+  }
+  for (const float off : {0.0F, 1e-2F}) {
+    Net fused({3, 1, 4, 1, 5});
+    fused.looks_up("tok", kLookedUp).fuses("s.0", weights, off);
+    const TwoPasses passes = relate_passes(apart.side(), fused.side());
+    const auto found = std::ranges::find_if(passes.related.modules, [&](const auto& each) {
+      return passes.b.pass.calls[each.b].path == "s.0";
+    });
+    REQUIRE(found != passes.related.modules.end());
+    CHECK(found->tie == ModuleTie::kParts);
+    CHECK(names_of(*found, passes.a.pass) == "h.0");
+    const RelateReport report = judged(passes);
+    CHECK(exit_code_of(report) == (off == 0 ? ExitCode::kReproducible : ExitCode::kDivergence));
+    if (off != 0) CHECK(report.findings.front().where.tensor == "s.0");
+  }
+}
+
 TEST_CASE("the module whose own error is beyond the floor is named") {
   Net other({3, 1, 4, 1, 5});
   other.looks_up("tok", kLookedUp).multiplies("b.0.k", kKey).multiplies("b.0.q", kQuery);
@@ -198,6 +240,17 @@ TEST_CASE("the module whose own error is beyond the floor is named") {
   CHECK(report.findings[0].id == FindingId::kModuleBeyondFloor);
   CHECK(report.findings[0].where.tensor == "b.0.up");
   CHECK(report.count(ModuleState::kFault) == 1);
+}
+
+TEST_CASE("behind an operator without float64 a module beyond the floor is no fault and no pass") {
+  Net other({3, 1, 4, 1, 5});
+  other.looks_up("tok", kLookedUp).multiplies("b.0.k", kKey).multiplies("b.0.q", kQuery);
+  other.multiplies("b.0.up", kWide, 1e-2F);
+  const TwoPasses passes = relate_passes(reference().side(), other.side());
+  const RelateReport cut = judged(passes, 0.9, {3});  // the operator of `up`
+  CHECK(exit_code_of(cut) == ExitCode::kNotComparable);
+  CHECK(cut.no_verdict == NoVerdict::kBehindCut);
+  CHECK(exit_code_of(judged(passes, 0.9, {1})) == ExitCode::kDivergence);
 }
 
 TEST_CASE("where float64 has no number, B must have none") {
@@ -231,6 +284,24 @@ TEST_CASE("a module with other weights is related by its siblings, and comes bef
   REQUIRE(!report.findings.empty());
   CHECK(report.findings[0].id == FindingId::kModuleWithOtherWeights);
   CHECK(report.findings[0].where.tensor == "b.1.up");
+}
+
+TEST_CASE("a sibling that is wider says nothing of the features") {
+  // h.0 gives 8 features, h.1 four; of the latter B has other weights.
+  const auto net = [](const std::string& block, const std::vector<float>& narrow) {
+    Net made({3, 1, 4, 1, 5});
+    made.looks_up("tok", kLookedUp).multiplies(block + ".0.up", kWide);
+    return made.multiplies(block + ".1.up", narrow).multiplies(block + ".2.up", kQuery);
+  };
+  const TwoPasses passes =
+      relate_passes(net("h", kKey).side(), net("b", normal_numbers(4 * Net::kWidth, 9)).side());
+  const auto found = std::ranges::find_if(passes.related.modules, [&](const auto& each) {
+    return passes.b.pass.calls[each.b].path == "b.1.up";
+  });
+  REQUIRE(found != passes.related.modules.end());
+  CHECK(found->tie == ModuleTie::kPattern);
+  for (const FeatureRange& part : found->parts) CHECK(part.count == 4);
+  CHECK(exit_code_of(judged(passes)) == ExitCode::kDivergence);
 }
 
 TEST_CASE("another model is not comparable, and nothing of it passes") {

@@ -4,6 +4,7 @@
 usage: two_models.py llama|gpt2 reference [FAULT]    padded batch
        two_models.py llama|gpt2 ported [FAULT]       Llama: packed rows in another order, fused qkv and gate_up;
                                                      GPT-2: a Linear each for q, k and v
+       two_models.py gpt2 decoded [FAULT]            10 tokens, then one at a time, with a cache
 A fault is in block 1, if it is in a block.
 """
 import math
@@ -212,6 +213,8 @@ def main():
     there = torch.stack([torch.arange(LONGEST) < length for length in lengths]).long()
     if side == "reference":
         logits = model(input_ids=ids, attention_mask=there).logits / TEMPERATURE
+    elif side == "decoded":
+        logits = decoded(model, ids) / TEMPERATURE
     else:
         model = (packed if kind == "llama" else separate)(model.state_dict())
         if fault == "stale":
@@ -226,6 +229,15 @@ def main():
             logits = model(requests_of_others() if fault == "other-inputs" else ids)
         logits = logits / (1.0 if fault == "temperature" else TEMPERATURE)
     logits.log_softmax(-1)
+
+
+def decoded(model, ids):
+    cache, logits = transformers.DynamicCache(config=model.config), []
+    for begin, end in ((0, 10), *((i, i + 1) for i in range(10, LONGEST))):
+        if fault == "cache" and begin == 12:
+            cache.layers[1].values[:, :, 3] *= 1.001
+        logits.append(model(input_ids=ids[:, begin:end], past_key_values=cache, use_cache=True).logits)
+    return torch.cat(logits, 1)
 
 
 def requests_of_others():
