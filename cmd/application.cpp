@@ -59,6 +59,7 @@ std::vector<VerbGroup> verb_groups() {
             &pack_command,
             &unpack_command,
             &recover_command,
+            &import_command,
             &completion_command,
             &man_command}}};
 }
@@ -124,7 +125,6 @@ std::optional<FormerSpelling> former_spelling(const std::vector<const char*>& wo
   if (words.size() < 2) return std::nullopt;
   const std::string_view verb = words[1];
   if (verb == "exec" && names_configuration(words)) return {{"exec -c", "run -c", "run"}};
-  if (verb == "import") return {{"import", "recover", "recover"}};
   return std::nullopt;
 }
 

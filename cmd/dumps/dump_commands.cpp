@@ -26,8 +26,10 @@
 #include "cmd/words/catalogue.h"
 #include "cmd/words/report_words.h"
 #include "comparators/ranks/ranks.h"
+#include "configs/spec/run_config.h"
 #include "core/error.h"
 #include "core/trace/dump.h"
+#include "dumpers/imports/import_dump.h"
 #include "dumpers/store/directory/dump_directory.h"
 #include "dumpers/store/directory/rank_dumps.h"
 #include "dumpers/store/dump_reader.h"
@@ -45,6 +47,7 @@ namespace fs = std::filesystem;
 struct MakingArguments {
   std::string from;
   std::optional<std::string> out;
+  std::optional<std::string> pattern;
   int level = store::kPackLevel;
   bool force = false;
 };
@@ -58,6 +61,7 @@ struct Making {
   std::string out;
   Takes makes = Takes::kDirectory;
   bool has_level = false;
+  std::string pattern = {};  ///< empty: it takes none
   std::string force;
   /// Makes it, and the summary.
   std::function<Json(const MakingArguments&, Progress&)> make;
@@ -78,6 +82,7 @@ class MakingCommand final : public Command {
                     &given_.level,
                     {.range = {{1, store::kHighestPackLevel}}});
     }
+    if (!verb_.pattern.empty()) options.value(verb_.pattern, &given_.pattern);
     options.flag(verb_.force, &given_.force);
     options.word("--format text|json  Format of the summary", &format_);
   }
@@ -196,6 +201,40 @@ Json make_recovered(const MakingArguments& given, Progress& progress) {
   return recording_json(
       given.out.value_or(given.from),
       store::recover_dump(given.from, out, writing(given), recovery_on(progress)));
+}
+
+/// Where an import goes that nobody names a place for: `repro-check-out/model` of `model.npz`.
+fs::path default_import(const fs::path& from) {
+  const fs::path name = from.has_filename() ? from.filename() : from.parent_path().filename();
+  return fs::path(configs::kDefaultFolder) / (fs::is_directory(from) ? name : name.stem());
+}
+
+Json make_imported(const MakingArguments& given, Progress& progress) {
+  const fs::path from = given.from;
+  if (from.filename() == store::kJournalName || fs::exists(from / store::kJournalName)) {
+    throw core::usage_error(escape_name(given.from) + ": is the journal of a recording",
+                            "make a dump of it: repro-check recover " + escape_name(given.from));
+  }
+  const GuardedWork removed_first;
+  imports::ImportOptions options;
+  options.pattern = given.pattern;
+  options.tool_version = REPRO_CHECK_VERSION;
+  options.writing = writing(given);
+  options.progress = [&](std::uint64_t done, std::uint64_t total) {
+    if (interrupted()) throw core::Error(ErrorKind::kInterrupted, "interrupted");
+    progress.share(
+        "importing", done, total, [](std::uint64_t count) { return format_count(count); });
+  };
+  const fs::path out = given.out ? fs::path(*given.out) : default_import(from);
+  const imports::ImportSummary made = imports::import_dump(from, out, options);
+  Json document = recording_json(out.string(), made.trace);
+  document["files"] = made.files;
+  document["ranks"] = made.ranks == 0 ? Json(nullptr) : Json(made.ranks);
+  document["left_out"] = Json::array();
+  for (const auto& [what, count] : made.left_out) {
+    document["left_out"].push_back({{"what", what}, {"count", count}});
+  }
+  return document;
 }
 
 using References = std::vector<std::filesystem::path>;
@@ -428,6 +467,21 @@ std::unique_ptr<Command> recover_command() {
              .force = "--force  Replace a dump that exists at --out",
              .make = make_recovered,
              .said = "RECOVERED {operators:operator}, {tensors:tensor}, {bytes:bytes}: {dump}"});
+}
+
+std::unique_ptr<Command> import_command() {
+  return std::make_unique<MakingCommand>(Making{
+      .about = {"import", "Make a dump of tensors that another tool wrote"},
+      .from = "files PATH  A file or folder of .safetensors, .npz, .npy or .pt (SGLang's dumper "
+              "among them), or a folder that msprobe wrote",
+      .takes = Takes::kExisting,
+      .out = "-o,--out DIR  Directory of the dump (repro-check-out/NAME of PATH)",
+      .pattern = "--pattern FORM  How the files are named: 'step{step}/rank{rank}/{name}.pt'; "
+                 "{call} tells several of one name apart, * stands for anything",
+      .force = "--force  Replace a dump that exists",
+      .make = make_imported,
+      .said = "IMPORTED {tensors:tensor} of {files:file}, {bytes:bytes}[, of {ranks:rank}]: "
+              "{dump}"});
 }
 
 std::unique_ptr<Command> verify_command() { return std::make_unique<VerifyCommand>(); }

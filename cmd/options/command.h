@@ -66,6 +66,8 @@ std::unique_ptr<Command> verify_command();
 std::unique_ptr<Command> pack_command();
 /// The dump that was packed.
 std::unique_ptr<Command> unpack_command();
+/// A dump of what another tool wrote.
+std::unique_ptr<Command> import_command();
 /// A dump of a journal, whole or of a killed recording.
 std::unique_ptr<Command> recover_command();
 /// A starting configuration for a model, from the schema of its method.

@@ -569,6 +569,10 @@ Attribution attribute_compute(const JudgedCall& call, const Evidence& evidence) 
   const std::vector<Asked> asked = asked_of(c);
   if (cause.kind == CauseKind::kNone) {
     cause = {CauseKind::kUnexplained, unexplained(c, asked)};
+    if (c.baseline.op->name == core::kTensorRecord) {
+      cause = {CauseKind::kUnexplained, {Phrase("imported")}, Phrase("do-record-programs")};
+      return result;
+    }
     if (equal_inputs(c) == kEqualWhenWritten) cause.advice = Phrase("do-verify-inputs");
     if (c.evidence.report.from_accepted) {
       cause.advice = Phrase("do-record-accepted", {{"location", c.evidence.candidate.location()}});

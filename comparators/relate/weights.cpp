@@ -26,9 +26,12 @@ class Reader {
     for (std::uint64_t i = 0; i < std::min(end, dump_.op_count()); ++i) {
       dump_.read_op(i, record);
       const bool is_step = record.op->name == core::kStepRecord;
+      const bool is_imported = record.op->name == core::kTensorRecord;
       for (const core::TensorRecord& tensor : record.tensors) {
         if (is_step && core::is_output(tensor) && tensor.slot.starts_with(core::kParameterPrefix)) {
           see(tensor.slot.substr(core::kParameterPrefix.size()), record.step + 1, tensor);
+        } else if (is_imported && core::is_output(tensor)) {
+          see(record.site->module_path, record.step, tensor);
         } else if (const core::TensorSource source = core::named_source(tensor.name);
                    core::is_input(tensor) && source.kind == core::SourceKind::kState) {
           see(std::string(source.name), record.step, tensor);

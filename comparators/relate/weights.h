@@ -45,7 +45,7 @@ struct WeightSide {
 };
 
 /// Reads which values the weights had: where an operator read them by name, and behind each step of
-/// an optimizer.
+/// an optimizer. Of an import every tensor is one.
 /// @param dumps   one, or one per rank
 /// @param prefix  of the names from each, as many as dumps; `rank 1: `
 /// @param end     operators from this op index on are not looked at

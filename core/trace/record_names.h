@@ -38,6 +38,8 @@ inline constexpr std::string_view kOnlyTensor = "tensor";
 /// A tensor after `apply_`, `map_` or `map2_`, and a storage after `byteswap`: these write without
 /// an operator.
 inline constexpr std::string_view kWrittenRecord = "repro_check::written";
+/// In a dump that `import` made: a tensor of a file. Its module is its name.
+inline constexpr std::string_view kTensorRecord = "repro_check::tensor";
 /// The tensor on which `backward()` was called.
 inline constexpr std::string_view kLossRecord = "repro_check::loss";
 /// Gradients were clipped by their norm.

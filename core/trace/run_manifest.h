@@ -257,6 +257,9 @@ inline constexpr std::string_view kModelTraining = "model.training";
 /// it was made in, whatever was asked for.
 inline constexpr std::string_view kNoTrainingFlags = "no flags";
 
+/// A fact of a dump that `import` made: `tensors` or `msprobe`, what it was made of.
+inline constexpr std::string_view kImportFormat = "import.format";
+
 inline std::string text_or_empty(const std::string* text) {
   return text == nullptr ? std::string() : *text;
 }

@@ -15,6 +15,7 @@ ALLOWED = {
     "dumpers/capture": {"core"},
     "dumpers/replay": {"core", "dumpers/capture"},
     "dumpers/torchscript": {"core", "configs", "dumpers/capture"},
+    "dumpers/imports": {"core", "dumpers/store", "dumpers/torchscript"},
     "dumpers/journal": {"core"},
     "dumpers/store": {"core", "dumpers/journal"},
     "dumpers/stub": set(),
