@@ -213,7 +213,7 @@ Json make_imported(const MakingArguments& given, Progress& progress) {
   const fs::path from = given.from;
   if (from.filename() == store::kJournalName || fs::exists(from / store::kJournalName)) {
     throw core::usage_error(escape_name(given.from) + ": is the journal of a recording",
-                            "make a dump of it: repro-check recover " + escape_name(given.from));
+                            "make a dump of it: repro-check recover " + shell_quote(given.from));
   }
   const GuardedWork removed_first;
   imports::ImportOptions options;

@@ -18,8 +18,8 @@ namespace repro_check::cmd {
 
 /// All words of one finding.
 struct FindingRow {
-  std::string table;  ///< of the documentation: replicas, exchanges, data, ranks, recording,
-                      ///< resume, loaders, weights
+  std::string table;     ///< of the documentation: replicas, exchanges, data, ranks, recording,
+                         ///< resume, loaders, weights
   std::string weight;    ///< proof, suspicion or note, as the documentation says it
   std::string title;     ///< a headline
   std::string evidence;  ///< what was seen

@@ -100,6 +100,7 @@ class Import {
   void find_files() {
     const FileNames names(options_.pattern);
     const bool is_folder = fs::is_directory(from_);
+    bool is_beside = false;  // a file of tensors is not named as the pattern says
     const std::vector<std::string> paths =
         is_folder ? files_below(from_) : std::vector{from_.filename().string()};
     for (const std::string& path : paths) {
@@ -112,18 +113,17 @@ class Import {
       auto named = names.read(path);
       if (!named) {
         leave_out("file beside the pattern");
+        is_beside = true;
         continue;
       }
       files_.push_back({file, std::move(*named)});
     }
     if (files_.empty()) {
-      throw core::usage_error(
-          fmt::format("{}: {}",
-                      printable(from_.string()),
-                      options_.pattern && summary_.left_out.contains("file beside the pattern")
-                          ? "no file in it is named as the pattern says"
-                          : "holds no file of tensors"),
-          fmt::format("give {}", kFormats));
+      throw core::usage_error(fmt::format("{}: {}",
+                                          printable(from_.string()),
+                                          is_beside ? "no file in it is named as the pattern says"
+                                                    : "holds no file of tensors"),
+                              fmt::format("give {}", kFormats));
     }
   }
 

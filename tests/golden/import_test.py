@@ -207,7 +207,7 @@ class Formats(Folder):
         self.write("a.pt", saved({"net": net, "epoch": 3, "note": "x" * 5000, "when": complex(1, 2)}))
         self.imported("a.pt", "a")
         self.assertEqual(self.names("a"), ["net.w", "net.list.0"])
-        self.assertIn("1 of object of class __builtin__ complex", self.text)
+        self.assertIn("object of class __builtin__ complex: 1", self.text)
         self.write("b.npz", npz({"net.w": base.reshape(4, 6).T.copy(), "net.list.0": base[:2]}))
         self.run_tool("diff", "a", self.imported("b.npz", "b"))
 
@@ -246,7 +246,7 @@ class Names(Folder):
         self.run_tool("import", "d", "-o", "A", "--pattern", "step{step}/{nme}.npy", code=2)
         self.imported("d", "A", "--pattern", "step{step}/{name}-{call}.npy")
         self.assertEqual(self.names("A"), ["x", "y"] * 2)
-        self.assertIn("1 of file .txt", self.text)
+        self.assertIn("file .txt: 1", self.text)
         text = self.run_tool("import", "d", "-o", "B", "--pattern", "{name}.pt", code=2)
         self.assertIn("no file in it is named as the pattern says", text)
         self.assertFalse((self.tmp / "B").exists())

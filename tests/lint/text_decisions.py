@@ -16,7 +16,7 @@ WORDS = re.compile(r"[a-zA-Z]+[,;:]? [a-z]+|^ [a-z]+ $|[a-z]{2,} $")
 FOREIGN = {"model name", "on the same device", "nknown builtin op", "nknown type name", "Traceback of TorchScript",
            r"\nException raised from ", "ATen parallel backend: OpenMP", "parse error", "Traceback ", "<frozen ",
            "no avx", "weights ", "repro-baseline ", "repro-pending ", r"\nend ", r"\npending ", "HISTORY ", "as found", "first at ",
-           "def ", r"\", line ", "torch "}
+           "def ", r"\", line ", "torch ", "File ", ", line ", ", in "}
 
 
 def problems(name, text):
