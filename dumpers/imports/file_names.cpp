@@ -2,12 +2,13 @@
 #include "dumpers/imports/file_names.h"
 
 #include <fmt/format.h>
+#include <re2/re2.h>
 
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <regex>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/error.h"
@@ -74,7 +75,17 @@ std::optional<NamedFile> read_pairs(const std::string& path) {
 }  // namespace
 
 struct FileNames::Pattern {
-  std::regex form;
+  Pattern(const std::string& expression, std::vector<std::string> names)
+      : form(expression, options()), fields(std::move(names)) {}
+
+  /// A path is bytes.
+  static re2::RE2::Options options() {
+    re2::RE2::Options chosen(re2::RE2::Latin1);
+    chosen.set_dot_nl(true);
+    return chosen;
+  }
+
+  re2::RE2 form;
   std::vector<std::string> fields;  ///< in the order of the groups
 };
 
@@ -84,8 +95,8 @@ FileNames::FileNames(const std::optional<std::string>& pattern) {
   constexpr std::string_view kHint =
       "a pattern has {name}, {step}, {rank} and {call}, each once at most: "
       "--pattern 'step{step}/rank{rank}/{name}.pt'";
-  pattern_ = std::make_unique<Pattern>();
   std::string form;
+  std::vector<std::string> fields;
   for (std::size_t at = 0; at < pattern->size(); ++at) {
     const char c = (*pattern)[at];
     if (c == '{') {
@@ -93,22 +104,21 @@ FileNames::FileNames(const std::optional<std::string>& pattern) {
       const std::string field =
           end == std::string::npos ? "" : pattern->substr(at + 1, end - at - 1);
       if (std::ranges::find(kFields, field) == kFields.end() ||
-          std::ranges::find(pattern_->fields, field) != pattern_->fields.end()) {
+          std::ranges::find(fields, field) != fields.end()) {
         throw core::usage_error("--pattern " + core::printable(*pattern) + ": {" +
                                     core::printable(field) + "} is no field that it can have here",
                                 std::string(kHint));
       }
       form += field == "name" ? "(.+)" : "([0-9]+)";
-      pattern_->fields.push_back(field);
+      fields.push_back(field);
       at = end;
     } else if (c == '*') {
       form += "[^/]*";
     } else {
-      if (std::string_view(R"(\^$.|?*+()[]{})").find(c) != std::string_view::npos) form += '\\';
-      form += c;
+      form += re2::RE2::QuoteMeta(std::string(1, c));
     }
   }
-  pattern_->form = std::regex(form);
+  pattern_ = std::make_unique<Pattern>(form, std::move(fields));
 }
 
 FileNames::~FileNames() = default;
@@ -121,10 +131,15 @@ std::optional<NamedFile> FileNames::read(const std::string& path) const {
     std::ranges::replace(file.name, '/', '.');
     return file;
   }
-  std::smatch found;
-  if (!std::regex_match(path, found, pattern_->form)) return std::nullopt;
-  for (std::size_t i = 0; i < pattern_->fields.size(); ++i) {
-    const std::string value = found[i + 1].str();
+  std::vector<std::string> values(pattern_->fields.size());
+  std::vector<re2::RE2::Arg> places;
+  for (std::string& value : values) places.emplace_back(&value);
+  std::vector<const re2::RE2::Arg*> found;
+  for (const re2::RE2::Arg& place : places) found.push_back(&place);
+  const auto count = static_cast<int>(found.size());
+  if (!re2::RE2::FullMatchN(path, pattern_->form, found.data(), count)) return std::nullopt;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::string& value = values[i];
     if (pattern_->fields[i] == "name") {
       file.name = value;
       std::ranges::replace(file.name, '/', '.');

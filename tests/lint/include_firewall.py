@@ -31,7 +31,7 @@ LIBRARIES = {
                                                    "dumpers/torchscript", "dumpers/probe"}),
     "HDF5": (r"(hdf5|H5\w+)\.h$", {"dumpers/store"}),
     "libarchive": (r"archive(_entry)?\.h$", {"dumpers/store", "dumpers/torchscript"}),
-    "RE2": (r"re2/.*\.h$", {"configs"}),
+    "RE2": (r"re2/.*\.h$", {"configs", "dumpers/imports"}),
     "zstd": (r"zstd\w*\.h$", {"dumpers/store"}),
     "CLI11": (r"CLI/", {"cmd"}),
     "spdlog": (r"spdlog/", {"cmd"}),
