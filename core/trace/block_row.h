@@ -22,10 +22,10 @@ struct BlockRow {
   std::string path;        ///< of the module, as CallSite::module_path; of a group `layers.0-3`
   std::uint32_t call = 0;  ///< of this path within step and phase, from 0
   Phase phase = Phase::kForward;
-  bool training = false;       ///< the module's flag
-  std::optional<Digest> in;    ///< see BorderDigest; empty where nothing could be opened
-  std::optional<Digest> out;   ///< the same
-  std::uint32_t unopened = 0;  ///< leaves of types that are not read; BlockSummary names those
+  bool training = false;           ///< the module's flag
+  std::optional<Digest> in = {};   ///< see BorderDigest; empty where nothing could be opened
+  std::optional<Digest> out = {};  ///< the same
+  std::uint32_t unopened = 0;      ///< leaves of types that are not read; BlockSummary names those
 
   bool operator==(const BlockRow&) const = default;
 };
