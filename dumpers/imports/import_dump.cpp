@@ -146,7 +146,7 @@ class Import {
     return {ranks.begin(), ranks.end()};
   }
 
-  core::RunManifest manifest_of(std::optional<std::uint32_t> rank, std::size_t ranks) const {
+  core::RunManifest manifest_of(std::optional<std::uint32_t> rank, std::uint32_t ranks) const {
     core::RunManifest manifest;
     manifest.tool_version = options_.tool_version;
     manifest.run_name = to_.filename().string();
@@ -166,10 +166,12 @@ class Import {
   template <typename Fill>
   void make_dumps(const std::vector<std::optional<std::uint32_t>>& ranks, const Fill& fill) {
     const bool is_one = ranks.size() == 1;
+    // A rank may be missing.
+    const std::uint32_t count = ranks.back().value_or(0) + 1;
     for (const auto& rank : ranks) {
       ImportedDump dump(is_one ? working_ : store::rank_directory(working_, *rank),
                         options_.writing,
-                        manifest_of(rank, ranks.size()));
+                        manifest_of(rank, is_one ? 1 : count));
       fill(rank, dump);
       const core::TraceSummary made = dump.finish();
       summary_.trace.operators += made.operators;
@@ -178,7 +180,7 @@ class Import {
     }
     if (is_one) return;
     summary_.ranks = ranks.size();
-    store::write_rank_count(working_, static_cast<std::uint32_t>(ranks.back().value_or(0) + 1));
+    store::write_rank_count(working_, count);
   }
 
   void tell_progress(std::uint64_t total) {

@@ -238,6 +238,14 @@ class Names(Folder):
         self.assertIn("hidden[layer_id=1]", text)
         self.assertIn("step 10", text)
 
+    def test_a_missing_rank_is_missed(self):
+        for rank in (0, 2):
+            self.write(f"d/rank{rank}/x.npy", npy(np.zeros(2)))
+        self.import_of("d", "A", "--pattern", "rank{rank}/{name}.npy")
+        self.assertIn("rank 1 of 3", self.run_tool("verify", "A", code=3))
+        facts = json.loads((self.tmp / "A/rank-0/manifest.json").read_text())["environment"]
+        self.assertIn({"name": "distributed.ranks", "value": "3"}, facts)
+
     def test_a_pattern(self):
         for step in (1, 2):
             for name in ("x", "y"):
