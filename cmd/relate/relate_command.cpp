@@ -87,6 +87,7 @@ class RelateCommand final : public Command {
     const comparators::TwoPasses passes =
         comparators::relate_passes(pass_of(a, 1), pass_of(b, passes_));
     std::optional<ShadowDump> shadow;
+    std::vector<std::uint64_t> cuts;
     if (comparators::can_be_judged(passes, least_) == comparators::NoVerdict::kNone) {
       ShadowPlan plan;
       plan.dump = passes.a.dump().location();
@@ -94,16 +95,10 @@ class RelateCommand final : public Command {
       if (recorder_) plan.recorder = *recorder_;
       if (timeout_) plan.timeout = std::chrono::seconds(*timeout_);
       shadow.emplace(plan, passes);
+      for (const replay::ShadowCut& cut : shadow->cuts()) cuts.push_back(cut.op);
     }
     const auto report = comparators::judge_passes(
-        passes,
-        least_,
-        [&](std::size_t i) { return shadow->values(i); },
-        [&] {
-          std::vector<std::uint64_t> ops;
-          for (const replay::ShadowCut& cut : shadow->cuts()) ops.push_back(cut.op);
-          return ops;
-        });
+        passes, least_, [&](std::size_t i) { return shadow->values(i); }, cuts);
     return emit_passes(passes, report, shadow ? &*shadow : nullptr, report_, globals);
   }
 

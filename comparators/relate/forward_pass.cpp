@@ -221,25 +221,16 @@ class PassReader {
 void join(std::optional<PassTensor>& tensor,
           const std::optional<PassTensor>& next,
           std::size_t from_back) {
-  const auto fits = [&] {
-    const std::vector<std::int64_t>& one = tensor->content.shape;
-    const std::vector<std::int64_t>& other = next->content.shape;
-    if (one.empty() || one.size() != other.size()) return false;
-    const std::size_t rows = one.size() - std::min(from_back, one.size());
-    for (std::size_t axis = 0; axis < one.size(); ++axis) {
-      if (axis != rows && one[axis] != other[axis]) return false;
-    }
-    return tensor->content.dtype == next->content.dtype;
-  };
-  if (!tensor || !next || !fits()) {
-    tensor.reset();
-    return;
-  }
-  if (tensor->pieces.empty()) tensor->pieces.push_back(tensor->content);
-  tensor->pieces.push_back(next->content);
-  std::vector<std::int64_t>& shape = tensor->content.shape;
+  if (!tensor || !next) return tensor.reset();
+  const core::ContentKey& after = next->content;
+  std::vector<std::int64_t> shape = tensor->content.shape;
+  if (shape.empty() || shape.size() != after.shape.size()) return tensor.reset();
   const std::size_t rows = shape.size() - std::min(from_back, shape.size());
-  shape[rows] += next->content.shape[rows];
+  shape[rows] = after.shape[rows];
+  if (shape != after.shape || tensor->content.dtype != after.dtype) return tensor.reset();
+  if (tensor->pieces.empty()) tensor->pieces.push_back(tensor->content);
+  tensor->pieces.push_back(after);
+  tensor->content.shape[rows] += after.shape[rows];
   tensor->content.digest = {};
 }
 

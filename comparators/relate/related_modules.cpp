@@ -149,10 +149,12 @@ class ModuleRelator {
       const std::set<std::size_t> readers = readers_of(call, false);
       if (!call.output || readers.size() == readers_of(call, true).size()) continue;
       const auto a = call_of_all(readers, i);
-      if (!a || whole(i, *a).empty()) continue;
+      if (!a) continue;
+      RelatedModule module{i, {*a}, ModuleTie::kParts, whole(i, *a), {}};
+      if (module.parts.empty()) continue;
       taken_.insert(readers.begin(), readers.end());
-      taken_.insert(*a);
-      found_.emplace(i, RelatedModule{i, {*a}, ModuleTie::kParts, whole(i, *a), {}});
+      take_a(module);
+      found_.emplace(i, std::move(module));
     }
   }
 

@@ -417,7 +417,7 @@ NoVerdict can_be_judged(const TwoPasses& passes, double least) {
 RelateReport judge_passes(const TwoPasses& passes,
                           double least,
                           const std::function<ShadowValues(std::size_t)>& shadow,
-                          const std::function<std::vector<std::uint64_t>()>& cuts) {
+                          const std::vector<std::uint64_t>& cuts) {
   RelateReport report;
   report.least = least;
   report.no_verdict = can_be_judged(passes, least);
@@ -431,7 +431,7 @@ RelateReport judge_passes(const TwoPasses& passes,
                                     shadow);
   report.modules = std::move(judged.modules);
   report.unjudged = judged.unjudged;
-  const bool is_behind_cut = leave_open_behind(cuts(), passes, report);
+  const bool is_behind_cut = leave_open_behind(cuts, passes, report);
   report.tokens = log_probabilities(passes);
   for (const JudgedModule& each : report.modules) {
     if (each.state == ModuleState::kWithin) {

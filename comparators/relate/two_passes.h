@@ -86,15 +86,12 @@ struct RelateReport {
 };
 
 /// @param shadow  of an output of A, by judged_calls(); asked only where it is needed
-/// @param cuts    operators of A, by op index, that float64 did not execute, asked behind `shadow`:
-///                between one and the next related output A's own error is not known
-RelateReport judge_passes(
-    const TwoPasses& passes,
-    double least,
-    const std::function<ShadowValues(std::size_t)>& shadow,
-    const std::function<std::vector<std::uint64_t>()>& cuts = [] {
-      return std::vector<std::uint64_t>();
-    });
+/// @param cuts    operators of A, by op index, that float64 did not execute: between one and the
+///                next related output A's own error is not known
+RelateReport judge_passes(const TwoPasses& passes,
+                          double least,
+                          const std::function<ShadowValues(std::size_t)>& shadow,
+                          const std::vector<std::uint64_t>& cuts = {});
 
 /// Whether enough is related, and rows are, for a shadow to be asked.
 NoVerdict can_be_judged(const TwoPasses& passes, double least);

@@ -174,7 +174,7 @@ RelateReport judged(const TwoPasses& passes,
     const auto values = passes.a.numbers(*passes.a.pass.calls[calls[i]].output);
     return ShadowValues{values, values, values};
   };
-  return judge_passes(passes, least, shadow, [&] { return cuts; });
+  return judge_passes(passes, least, shadow, cuts);
 }
 
 }  // namespace
