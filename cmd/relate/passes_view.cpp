@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cmd/relate/relation_view.h"
 #include "cmd/relate/weights_view.h"
 #include "cmd/render/json_form.h"
 #include "cmd/render/say.h"
@@ -24,10 +25,6 @@ inline constexpr std::string_view kWords<comparators::ModuleState> =
 template <>
 inline constexpr std::string_view kWords<comparators::ModuleTie> =
     "weights|pattern|order|parts|name";
-template <>
-inline constexpr std::string_view kWords<comparators::NoVerdict> =
-    "|too-little-related|other-inputs|nothing-judged|no-measure|behind-cut";
-
 namespace {
 
 using comparators::ForwardPass;
@@ -58,7 +55,7 @@ class PassesDocument {
     document["findings"] = json_of(report_.findings);
     document["related"] = related_json();
     document["rows"] = rows_json();
-    document["shadow"] = shadow_json();
+    document["shadow"] = shadow_json(shadow_);
     document["tokens"] = tokens_json();
     document["modules"] = modules_json();
     document["unrelated"] = Json::array();
@@ -120,18 +117,6 @@ class PassesDocument {
       rows["moved"] = !map->is_identity();
     }
     return rows;
-  }
-
-  [[nodiscard]] Json shadow_json() const {
-    if (shadow_ == nullptr) return nullptr;
-    Json json{{"libtorch", json_text(shadow_->libtorch())},
-              {"executed", json_integer(shadow_->counts().executed)},
-              {"decisions", json_integer(shadow_->counts().decisions)},
-              {"cuts", Json::array()}};
-    for (const replay::ShadowCut& cut : shadow_->cuts()) {
-      json["cuts"].push_back({{"op", json_integer(cut.op)}, {"why", json_text(cut.why)}});
-    }
-    return json;
   }
 
   [[nodiscard]] Json tokens_json() const {
@@ -307,22 +292,7 @@ core::ExitCode emit_passes(const TwoPasses& passes,
                            const ReportFlags& flags,
                            const GlobalOptions& globals) {
   const Json document = PassesDocument(passes, report, shadow).make();
-  const auto produce = [&](std::string_view format, const auto& options, const TextSink& sink) {
-    if (format == "json") {
-      sink(to_document(document, options.pretty_json));
-      return;
-    }
-    std::string text = escape_name(document["headline"].get<std::string>()) + "\n";
-    if (options.verbosity >= 0) {
-      const bool all = flags.wants_all() || options.verbosity > 0;
-      text = wrapped(text + body_of(document, passes, all), options.columns);
-      for (const Json& command : document["next"]) {
-        text += "next: " + escape_name(command.get<std::string>()) + "\n";
-      }
-    }
-    sink(text);
-  };
-  flags.emit(flags.style(globals, "text"), produce);
+  emit_relation(document, flags, globals, [&](bool all) { return body_of(document, passes, all); });
   return comparators::exit_code_of(report);
 }
 

@@ -16,11 +16,13 @@
 #include "cmd/options/config_options.h"
 #include "cmd/relate/passes_view.h"
 #include "cmd/relate/shadow.h"
+#include "cmd/relate/trainings_view.h"
 #include "cmd/relate/weights_view.h"
 #include "cmd/replay/replay.h"
 #include "cmd/reports/program_to_judge.h"
 #include "cmd/reports/report_flags.h"
 #include "comparators/relate/arrival.h"
+#include "comparators/relate/training_judgement.h"
 #include "comparators/relate/two_passes.h"
 #include "comparators/relate/weights.h"
 #include "configs/parser/config_parser.h"
@@ -32,19 +34,24 @@
 namespace repro_check::cmd {
 namespace {
 
+using Dumps = std::vector<std::unique_ptr<core::DumpSource>>;
+
+/// One dump, or those of the ranks of a run.
+Dumps dumps_of(const std::string& location, const std::vector<store::RankDump>& ranks) {
+  Dumps dumps;
+  for (const store::RankDump& rank : ranks) dumps.push_back(store::open_dump(rank.path.string()));
+  if (ranks.empty()) dumps.push_back(store::open_named(location));
+  return dumps;
+}
+
 comparators::WeightSide side_of(const std::string& location) {
-  std::vector<std::unique_ptr<core::DumpSource>> dumps;
   std::vector<std::string> prefixes;
   const auto ranks = store::rank_dumps(location);
   for (const store::RankDump& rank : ranks) {
-    dumps.push_back(store::open_dump(rank.path.string()));
     prefixes.push_back(ranks.size() > 1 ? fmt::format("rank {}: ", rank.rank) : "");
   }
-  if (ranks.empty()) {
-    dumps.push_back(store::open_named(location));
-    prefixes.emplace_back();
-  }
-  return comparators::read_weights(std::move(dumps), prefixes);
+  if (ranks.empty()) prefixes.emplace_back();
+  return comparators::read_weights(dumps_of(location, ranks), prefixes);
 }
 
 /// Beyond any length that is decoded.
@@ -68,7 +75,15 @@ class RelateCommand final : public Command {
     const auto a = dump_of(a_, "relate-a", globals, failed);
     const auto b = a ? dump_of(b_, "relate-b", globals, failed) : std::nullopt;
     if (!b) return failed;
-    return weights_ ? relate_weights(*a, *b, globals) : relate_passes(*a, *b, globals);
+    if (weights_) return relate_weights(*a, *b, globals);
+    if (!store::rank_dumps(*a).empty()) {
+      throw core::usage_error(*a + ": holds the dumps of ranks, and A has to be of one process",
+                              "record the same training in one process, and give that first; "
+                              "`repro-check ranks` judges ranks by themselves");
+    }
+    const auto ranks = store::rank_dumps(*b);
+    if (training_ || !ranks.empty()) return relate_trainings(*a, *b, ranks, globals);
+    return relate_passes(*a, *b, globals);
   }
 
  private:
@@ -86,20 +101,55 @@ class RelateCommand final : public Command {
                                const GlobalOptions& globals) const {
     const comparators::TwoPasses passes =
         comparators::relate_passes(pass_of(a, 1), pass_of(b, passes_));
-    std::optional<ShadowDump> shadow;
+    std::unique_ptr<ShadowDump> shadow;
     std::vector<std::uint64_t> cuts;
     if (comparators::can_be_judged(passes, least_) == comparators::NoVerdict::kNone) {
-      ShadowPlan plan;
-      plan.dump = passes.a.dump().location();
-      plan.references = {references_.begin(), references_.end()};
-      if (recorder_) plan.recorder = *recorder_;
-      if (timeout_) plan.timeout = std::chrono::seconds(*timeout_);
-      shadow.emplace(plan, passes);
-      for (const replay::ShadowCut& cut : shadow->cuts()) cuts.push_back(cut.op);
+      shadow = shadow_of(plan_of(passes.a.dump()), passes);
+      cuts = cuts_of(*shadow);
     }
     const auto report = comparators::judge_passes(
         passes, least_, [&](std::size_t i) { return shadow->values(i); }, cuts);
-    return emit_passes(passes, report, shadow ? &*shadow : nullptr, report_, globals);
+    return emit_passes(passes, report, shadow.get(), report_, globals);
+  }
+
+  core::ExitCode relate_trainings(const std::string& a,
+                                  const std::string& b,
+                                  const std::vector<store::RankDump>& ranks,
+                                  const GlobalOptions& globals) const {
+    Dumps single;
+    single.push_back(store::open_named(a, {references_.begin(), references_.end()}));
+    if (const std::string& depth = single.front()->manifest().trace.depth; depth != "all") {
+      throw core::not_comparable(a + ": is recorded at depth " + depth +
+                                     ", and float64 executes what is inside of its operators",
+                                 "record it again with --level tensor --depth all");
+    }
+    const comparators::TwoTrainings trainings =
+        comparators::relate_trainings(comparators::read_training(std::move(single)),
+                                      comparators::read_training(dumps_of(b, ranks)));
+    std::unique_ptr<ShadowDump> shadow;
+    std::vector<std::uint64_t> cuts;
+    if (comparators::can_be_judged(trainings, least_) == comparators::NoVerdict::kNone) {
+      shadow = shadow_of(plan_of(trainings.a.dump_of(trainings.single())), trainings);
+      cuts = cuts_of(*shadow);
+    }
+    const auto report = comparators::judge_trainings(
+        trainings, least_, [&](std::size_t i) { return shadow->values(i); }, cuts);
+    return emit_trainings(trainings, report, {a, b}, shadow.get(), report_, globals);
+  }
+
+  [[nodiscard]] ShadowPlan plan_of(const core::DumpSource& dump) const {
+    ShadowPlan plan;
+    plan.dump = dump.location();
+    plan.references = {references_.begin(), references_.end()};
+    if (recorder_) plan.recorder = *recorder_;
+    if (timeout_) plan.timeout = std::chrono::seconds(*timeout_);
+    return plan;
+  }
+
+  static std::vector<std::uint64_t> cuts_of(const ShadowDump& shadow) {
+    std::vector<std::uint64_t> cuts;
+    for (const replay::ShadowCut& cut : shadow.cuts()) cuts.push_back(cut.op);
+    return cuts;
   }
 
   /// Where an argument is a configuration, its run is recorded as it is needed here.
@@ -132,6 +182,7 @@ class RelateCommand final : public Command {
   std::string a_ = value(&a_, "a DUMP", {.takes = Takes::kDump, .required = true});
   std::string b_ = value(&b_, "b DUMP", {.takes = Takes::kDump, .required = true});
   bool weights_ = flag(&weights_, "--weights");
+  bool training_ = flag(&training_, "--training");
   double least_ = value(&least_, "--min-related SHARE", {}, 0.9);
   std::uint64_t pass_ = value(&pass_, "--pass N");
   std::uint64_t passes_ =

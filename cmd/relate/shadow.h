@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,9 +12,11 @@
 
 #include "comparators/relate/judgement.h"
 #include "comparators/relate/two_passes.h"
+#include "comparators/relate/two_trainings.h"
 #include "core/system/ownership.h"
 #include "core/system/pinned.h"
 #include "core/trace/dump.h"
+#include "core/trace/run_manifest.h"
 #include "dumpers/replay/shadow_counts.h"
 
 namespace repro_check::cmd {
@@ -25,15 +28,28 @@ struct ShadowPlan {
   std::optional<std::chrono::seconds> timeout;
 };
 
-/// What float64 gives at the outputs of A that are judged, written by a recorder into a dump that
-/// is removed with the object.
+/// What stands in the place of a tensor of A.
+struct GivenValues {
+  std::vector<std::int64_t> shape;
+  std::vector<double> numbers;
+};
+
+using Given = std::function<std::optional<GivenValues>(std::size_t)>;
+
+/// What float64 gives at tensors of A, written by a recorder into a dump that is removed with the
+/// object.
 class ShadowDump : core::Pinned {
  public:
+  /// @param of_a    the manifest of A
+  /// @param wanted  of A, by their op
+  /// @param given   what stands in the place of the i-th; nothing does where it is empty
   /// @throws core::Error{kUsage} if its folder cannot be made; as ask_about_dump()
-  ShadowDump(const ShadowPlan& plan, const comparators::TwoPasses& passes);
+  ShadowDump(const ShadowPlan& plan,
+             const core::RunManifest& of_a,
+             std::vector<replay::RecordedTensor> wanted,
+             const Given& given);
 
-  /// @param i  as comparators::judged_calls() has them
-  /// @throws core::Error{kDumpDamaged}
+  /// All values at the i-th tensor. @throws core::Error{kDumpDamaged}
   [[nodiscard]] comparators::ShadowValues values(std::size_t i) const;
 
   [[nodiscard]] const replay::ShadowCounts& counts() const noexcept { return counts_; }
@@ -41,7 +57,8 @@ class ShadowDump : core::Pinned {
   [[nodiscard]] const std::string& libtorch() const noexcept { return libtorch_; }
 
  private:
-  void write_given(const comparators::TwoPasses& passes) const;
+  [[nodiscard]] std::vector<double> numbers(std::size_t i, std::size_t output) const;
+  void write_given(std::size_t count, const Given& given) const;
 
   core::PrivateFolder folder_;
   std::unique_ptr<core::DumpSource> dump_;
@@ -49,5 +66,11 @@ class ShadowDump : core::Pinned {
   std::vector<replay::ShadowCut> cuts_;
   std::string libtorch_;
 };
+
+/// Of the outputs of A that are judged; by comparators::judged_calls().
+std::unique_ptr<ShadowDump> shadow_of(const ShadowPlan& plan, const comparators::TwoPasses& passes);
+/// By comparators::judged_tensors().
+std::unique_ptr<ShadowDump> shadow_of(const ShadowPlan& plan,
+                                      const comparators::TwoTrainings& trainings);
 
 }  // namespace repro_check::cmd

@@ -306,7 +306,8 @@ std::string format_count(std::uint64_t count) {
 }
 
 std::string format_count(std::uint64_t count, std::string_view noun) {
-  return fmt::format("{} {}{}", format_count(count), noun, count == 1 ? "" : "s");
+  const char* const many = noun.ends_with('s') ? "es" : "s";
+  return fmt::format("{} {}{}", format_count(count), noun, count == 1 ? "" : many);
 }
 
 std::string format_bytes(std::uint64_t bytes) {

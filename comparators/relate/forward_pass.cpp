@@ -11,6 +11,7 @@
 #include "core/tensor/dtype.h"
 #include "core/trace/dataflow.h"
 #include "core/trace/op_record.h"
+#include "core/trace/record_names.h"
 
 namespace repro_check::comparators {
 namespace {
@@ -41,11 +42,19 @@ class PassReader {
     core::OpRecord record;
     std::vector<ForwardPass> passes;
     std::size_t pass = 0;
+    bool is_in_pass = false;
     bool has_gone_on = false;  // behind the first module with weights
+    const auto end_pass = [&] {
+      is_in_pass = has_gone_on = false;
+      if (pass++ >= first) passes.push_back(closed());
+      return passes.size() == count;
+    };
     for (std::uint64_t i = 0; i < dump_.op_count(); ++i) {
       dump_.read_op(i, record);
       record.index = i;
       if (!record.op || record.lane != core::kMainLane || record.parent >= 0) continue;
+      if (record.op->name == core::kStepRecord && is_in_pass && end_pass()) return passes;
+      remember(record);
       if (pass >= first && is_open()) look_behind(record);
       if (!counts(record)) continue;
       const std::string& path = record.site->module_path;
@@ -54,12 +63,11 @@ class PassReader {
         begins_ = {path, weight};
       } else if (!weight.empty() && begins_.path == path && begins_.weight == weight &&
                  has_gone_on) {
-        has_gone_on = false;
-        if (pass++ >= first) passes.push_back(closed());
-        if (passes.size() == count) return passes;
+        if (end_pass()) return passes;
       } else if (path != begins_.path) {
         has_gone_on = true;
       }
+      is_in_pass = true;
       if (pass >= first) add(record);
     }
     if (is_open()) passes.push_back(closed());
@@ -88,26 +96,44 @@ class PassReader {
            !record.op->name.starts_with(kOwnNamespace);
   }
 
-  static std::string first_weight(const core::OpRecord& record) {
+  /// What an optimizer has written has no name any more: it is known by its storage.
+  void remember(const core::OpRecord& record) {
     for (const core::TensorRecord& tensor : record.tensors) {
       const core::TensorSource source = core::named_source(tensor.name);
-      if (core::is_input(tensor) && source.kind == core::SourceKind::kState) {
-        return std::string(source.name);
-      }
+      if (source.kind != core::SourceKind::kState || tensor.storage < 0) continue;
+      const auto [known, is_new] = names_.emplace(tensor.storage, source.name);
+      if (!is_new && known->second != source.name) known->second.clear();  // several share it
+    }
+  }
+
+  /// Of a parameter or buffer; empty of another tensor.
+  [[nodiscard]] std::string weight_name(const core::TensorRecord& tensor) const {
+    const core::TensorSource source = core::named_source(tensor.name);
+    if (source.kind == core::SourceKind::kState) return std::string(source.name);
+    const auto known = names_.find(tensor.storage);
+    return known == names_.end() ? std::string() : known->second;
+  }
+
+  [[nodiscard]] std::string first_weight(const core::OpRecord& record) const {
+    for (const core::TensorRecord& tensor : record.tensors) {
+      if (!core::is_input(tensor)) continue;
+      if (std::string name = weight_name(tensor); !name.empty()) return name;
     }
     return {};
   }
 
   [[nodiscard]] bool is_open() const { return !pass_.calls.empty(); }
 
-  /// The operators between the modules and behind them read what these made.
+  /// The operators between the modules and behind them read what these made; what a backward pass
+  /// reads was not handed out for that.
   void look_behind(const core::OpRecord& record) {
+    if (record.phase == core::Phase::kBackward || record.phase == core::Phase::kRecompute) return;
     for (std::size_t i = 0; i < record.tensors.size(); ++i) {
       const core::TensorRecord& tensor = record.tensors[i];
       if (!core::is_input(tensor) || tensor.storage < 0) continue;
       last_read_[tensor.storage] = record.index;
       if (takes_logits(core::base_name(record.op->name)) && has_floats(tensor) &&
-          record.phase != core::Phase::kBackward && tensor.slot == "self") {
+          tensor.slot == "self") {
         pass_.logits.push_back(tensor_of(record, i));
       }
     }
@@ -159,12 +185,11 @@ class PassReader {
     const bool looks_up = core::base_name(record.op->name) == "embedding";
     for (std::size_t i = 0; i < record.tensors.size(); ++i) {
       const core::TensorRecord& tensor = record.tensors[i];
-      const core::TensorSource source = core::named_source(tensor.name);
+      const std::string name = weight_name(tensor);
       if (core::is_output(tensor)) {
         if (has_floats(tensor)) made_.push_back({tensor_of(record, i), tensor.storage, own.path});
-      } else if (source.kind == core::SourceKind::kState) {
+      } else if (!name.empty()) {
         ++weights;
-        const std::string name(source.name);
         if (std::ranges::find(own.weights, name) == own.weights.end()) own.weights.push_back(name);
         own.looks_up = own.looks_up || looks_up;
       } else if (looks_up && tensor.state == core::ContentState::kHashed) {
@@ -212,6 +237,7 @@ class PassReader {
   Begin begins_;
   std::vector<std::size_t> open_;
   std::vector<Made> made_;
+  std::map<std::int64_t, std::string> names_;        ///< of weights, by storage; empty: not known
   std::set<std::uint64_t> fused_;                    ///< op index
   std::map<std::int64_t, std::uint64_t> last_read_;  ///< op index, by storage
 };

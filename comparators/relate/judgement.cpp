@@ -3,20 +3,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <set>
 #include <utility>
 
+#include "comparators/relate/distance.h"
 #include "core/tensor/masks.h"
 
 namespace repro_check::comparators {
 namespace {
-
-double roundoff(core::Dtype dtype) {
-  const auto bits = static_cast<int>(core::row_of(dtype).layout.mantissa_bits);
-  return std::ldexp(1.0, -bits - 1);
-}
 
 /// The sums of one row of B.
 struct RowSums {
@@ -31,13 +26,6 @@ struct RowSums {
   bool is_unlike = false;  ///< float64 has no number, and B has one
 };
 
-/// Squared difference; 0 where both are the same, infinite where one alone is no number.
-double apart(double one, double other) {
-  if (one == other || (std::isnan(one) && std::isnan(other))) return 0;
-  if (!std::isfinite(one) || !std::isfinite(other)) return std::numeric_limits<double>::infinity();
-  return (one - other) * (one - other);
-}
-
 /// Whether B has no number either where float64 has none: it is masked, or not a number.
 bool is_alike(double exact, double other) {
   if (std::isnan(exact)) return std::isnan(other);
@@ -45,18 +33,6 @@ bool is_alike(double exact, double other) {
 }
 
 double size_of(double value) { return std::isfinite(value) ? value * value : 0; }
-
-double ratio_of(double one, double floor) {
-  if (one == 0) return 0;
-  return floor > 0 ? one / floor : std::numeric_limits<double>::infinity();
-}
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
-}
 
 class Judge {
  public:
@@ -200,10 +176,10 @@ std::vector<RowSums> sums_of(const RelatedModule& module,
         continue;
       }
       sum.exact += size_of(exact);
-      sum.error_a += apart(one, exact);
-      sum.error_b += apart(other, exact);
-      sum.own += apart(one, side.shadow.own[at.a + k]);
-      sum.other += apart(other, side.shadow.other[at.a + k]);
+      sum.error_a += squared_distance(one, exact);
+      sum.error_b += squared_distance(other, exact);
+      sum.own += squared_distance(one, side.shadow.own[at.a + k]);
+      sum.other += squared_distance(other, side.shadow.other[at.a + k]);
       sum.local_value += size_of(side.shadow.other[at.a + k]);
       sum.elements += 1;
     }
@@ -242,9 +218,9 @@ std::vector<std::size_t> judged_calls(const ForwardPass& a, const RelatedModules
 }
 
 std::vector<std::vector<double>> brought_to_a(const ForwardPass& a,
-                                              const Numbers& numbers_a,
+                                              const ReadNumbers& numbers_a,
                                               const ForwardPass& b,
-                                              const Numbers& numbers_b,
+                                              const ReadNumbers& numbers_b,
                                               const RelatedModules& related,
                                               const RowMap* tokens) {
   const std::vector<std::size_t> asked = judged_calls(a, related);
@@ -272,9 +248,9 @@ std::vector<std::vector<double>> brought_to_a(const ForwardPass& a,
 }
 
 JudgedPass judge_modules(const ForwardPass& a,
-                         const Numbers& numbers_a,
+                         const ReadNumbers& numbers_a,
                          const ForwardPass& b,
-                         const Numbers& numbers_b,
+                         const ReadNumbers& numbers_b,
                          const RelatedModules& related,
                          const RowMap* tokens,
                          const std::function<ShadowValues(std::size_t)>& shadow) {

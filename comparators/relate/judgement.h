@@ -63,7 +63,7 @@ inline constexpr double kMostOwnError = 0.1;
 std::vector<std::size_t> judged_calls(const ForwardPass& a, const RelatedModules& related);
 
 /// Reads an output as numbers.
-using Numbers = std::function<std::vector<double>(const PassTensor&)>;
+using ReadNumbers = std::function<std::vector<double>(const PassTensor&)>;
 
 /// The rows that an output of A and one of B have in common, by B's rows; null where they have no
 /// rows in common, or nobody knows which. Borrowed.
@@ -75,9 +75,9 @@ const RowMap* rows_of_outputs(const PassTensor& a,
 
 /// B's values at the outputs of A that are judged, in A's rows and features; where B has none, A's.
 std::vector<std::vector<double>> brought_to_a(const ForwardPass& a,
-                                              const Numbers& numbers_a,
+                                              const ReadNumbers& numbers_a,
                                               const ForwardPass& b,
-                                              const Numbers& numbers_b,
+                                              const ReadNumbers& numbers_b,
                                               const RelatedModules& related,
                                               const RowMap* tokens);
 
@@ -88,9 +88,9 @@ struct JudgedPass {
 
 /// @param shadow  by judged_calls()
 JudgedPass judge_modules(const ForwardPass& a,
-                         const Numbers& numbers_a,
+                         const ReadNumbers& numbers_a,
                          const ForwardPass& b,
-                         const Numbers& numbers_b,
+                         const ReadNumbers& numbers_b,
                          const RelatedModules& related,
                          const RowMap* tokens,
                          const std::function<ShadowValues(std::size_t)>& shadow);

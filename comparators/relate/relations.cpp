@@ -3,10 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <functional>
 #include <map>
-#include <numeric>
 #include <set>
 #include <span>
 #include <string>
@@ -14,6 +11,8 @@
 #include <tuple>
 #include <utility>
 
+#include "comparators/relate/distance.h"
+#include "comparators/relate/row_pairs.h"
 #include "core/tensor/element_number.h"
 
 namespace repro_check::comparators {
@@ -68,110 +67,6 @@ class HeldTensors {
   std::map<std::pair<std::size_t, std::size_t>, HeldTensor> kept_;
   std::size_t held_ = 0;
 };
-
-/// A tensor as rows of what remains when one axis is taken out of it.
-struct Cut {
-  std::uint64_t stride = 0;  ///< elements from row to row
-  std::vector<std::uint64_t> sizes;
-  std::vector<std::uint64_t> strides;
-
-  Cut(const std::vector<std::int64_t>& shape, std::size_t axis) {
-    std::uint64_t step = 1;
-    for (std::size_t i = shape.size(); i-- > 0;) {
-      const auto size = static_cast<std::uint64_t>(shape[i]);
-      const bool is_row = axis == kLeadingAxes ? i + 1 != shape.size() : i == axis;
-      if (is_row && stride == 0) stride = step;
-      if (!is_row && size != 1) {
-        sizes.insert(sizes.begin(), size);
-        strides.insert(strides.begin(), step);
-      }
-      step *= size;
-    }
-  }
-
-  /// Without axes, or with all of them as one, where they lie in order.
-  void flatten() {
-    for (std::size_t i = 0; i + 1 < sizes.size(); ++i) {
-      if (strides[i] != strides[i + 1] * sizes[i + 1]) return;
-    }
-    if (sizes.size() < 2) return;
-    const std::uint64_t all = std::accumulate(
-        sizes.begin(), sizes.end(), std::uint64_t{1}, std::multiplies<std::uint64_t>());
-    sizes = {all};
-    strides = {strides.back()};
-  }
-};
-
-/// Whether rows are equal, element by element, when the axes of `b` stand in this order.
-bool equal_in_order(const HeldTensor& a,
-                    std::uint64_t from_a,
-                    const Cut& cut_a,
-                    std::span<const std::size_t> order,
-                    const HeldTensor& b,
-                    std::uint64_t from_b,
-                    const Cut& cut_b,
-                    std::uint64_t rows) {
-  const std::size_t size = core::element_size(a.dtype);
-  const std::size_t rank = cut_b.sizes.size();
-  std::vector<std::uint64_t> at(rank);
-  for (std::uint64_t row = 0; row < rows; ++row) {
-    std::ranges::fill(at, 0);
-    std::uint64_t element_a = (from_a + row) * cut_a.stride;
-    std::uint64_t element_b = (from_b + row) * cut_b.stride;
-    for (bool more = true; more;) {
-      if (std::memcmp(a.bytes.data() + (element_a * size),
-                      b.bytes.data() + (element_b * size),
-                      size) != 0) {
-        return false;
-      }
-      more = false;
-      for (std::size_t k = rank; k-- > 0;) {
-        const std::uint64_t step_a = cut_a.strides[order[k]];
-        if (++at[k] < cut_b.sizes[k]) {
-          element_a += step_a;
-          element_b += cut_b.strides[k];
-          more = true;
-          break;
-        }
-        element_a -= step_a * (cut_b.sizes[k] - 1);
-        element_b -= cut_b.strides[k] * (cut_b.sizes[k] - 1);
-        at[k] = 0;
-      }
-    }
-  }
-  return true;
-}
-
-/// Of more axes one order alone is tried.
-constexpr std::size_t kMostAxes = 6;
-
-/// Whether rows of two tensors of one dtype are equal under some order of their other axes.
-bool are_equal_rows(const HeldTensor& a,
-                    std::size_t axis_a,
-                    std::uint64_t from_a,
-                    const HeldTensor& b,
-                    std::size_t axis_b,
-                    std::uint64_t from_b,
-                    std::uint64_t rows) {
-  Cut cut_a(a.shape, axis_a);
-  Cut cut_b(b.shape, axis_b);
-  std::vector<std::size_t> order(cut_b.sizes.size());
-  std::iota(order.begin(), order.end(), 0);
-  if (!std::ranges::is_permutation(cut_a.sizes, cut_b.sizes)) {
-    cut_a.flatten();
-    cut_b.flatten();
-    if (cut_a.sizes != cut_b.sizes) return false;
-    order.resize(cut_b.sizes.size());
-  }
-  do {
-    bool fits = true;
-    for (std::size_t k = 0; k < order.size(); ++k) {
-      fits = fits && cut_a.sizes[order[k]] == cut_b.sizes[k];
-    }
-    if (fits && equal_in_order(a, from_a, cut_a, order, b, from_b, cut_b, rows)) return true;
-  } while (order.size() <= kMostAxes && std::ranges::next_permutation(order).found);
-  return false;
-}
 
 /// Rows of many tensors, found by their key.
 class RowIndex {
@@ -235,10 +130,7 @@ bool tells(const Rows& rows, std::uint64_t begin, std::uint64_t count) {
 }
 
 /// In root mean square, relative to what is rounded.
-double merged_bound(Dtype dtype) {
-  return kMergedUlps *
-         std::ldexp(1.0, -static_cast<int>(core::row_of(dtype).layout.mantissa_bits) - 1);
-}
+double merged_bound(Dtype dtype) { return kMergedUlps * roundoff(dtype); }
 
 /// The rows of a matrix of the receiver, to be explained as sums of a weight and its adapter.
 class Sums {
@@ -546,13 +438,12 @@ class Relator {
     if (tensor.shape.empty() || sent.shape.empty()) {
       return sent.shape == tensor.shape && (is_plain ? sent : rounded).bytes == tensor.bytes;
     }
-    return are_equal_rows(is_plain ? sent : rounded,
-                          segment.axis,
-                          segment.from,
-                          tensor,
-                          axis,
-                          segment.begin,
-                          segment.rows);
+    return RowPairs::of_equal((is_plain ? sent : rounded).view(),
+                              {segment.axis, segment.from},
+                              tensor.view(),
+                              {axis, segment.begin},
+                              segment.rows)
+        .has_value();
   }
 
   /// Looks in the rows that are nobody's yet for weights of the sender with their adapters added.

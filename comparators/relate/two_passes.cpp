@@ -366,10 +366,10 @@ PassSide read_side(std::unique_ptr<core::DumpSource> dump, std::size_t number, s
   return side;
 }
 
-Numbers TwoPasses::numbers_a() const {
+ReadNumbers TwoPasses::numbers_a() const {
   return [this](const PassTensor& tensor) { return a.numbers(tensor); };
 }
-Numbers TwoPasses::numbers_b() const {
+ReadNumbers TwoPasses::numbers_b() const {
   return [this](const PassTensor& tensor) { return b.numbers(tensor); };
 }
 

@@ -55,8 +55,8 @@ struct TwoPasses {
   std::optional<std::size_t> unlike;  ///< then the call of B of whose input that is said
   std::optional<std::size_t> logits;  ///< index into related.modules
 
-  [[nodiscard]] Numbers numbers_a() const;
-  [[nodiscard]] Numbers numbers_b() const;
+  [[nodiscard]] ReadNumbers numbers_a() const;
+  [[nodiscard]] ReadNumbers numbers_b() const;
   [[nodiscard]] const RowMap* rows() const { return tokens ? &*tokens : nullptr; }
 };
 

@@ -44,7 +44,10 @@ constexpr std::string_view kIds =
     "ranks-of-several-parts|ranks-part-and-meet|error-enters|error-amplified|overflows|"
     "weights-of-earlier-step|weights-misplaced|adapter-not-merged|weights-rounded|"
     "weights-of-other-values|weights-unrelated|weights-unread|"
-    "module-with-other-weights|module-beyond-floor|logits-scaled";
+    "module-with-other-weights|module-beyond-floor|logits-scaled|"
+    "training-starts-elsewhere|training-reads-other|loss-beyond-floor|norm-beyond-floor|"
+    "gradient-scaled|gradient-partial|gradient-beyond-floor|optimizer-state-beyond-floor|"
+    "parameter-beyond-floor";
 static_assert(std::ranges::count(kIds, '|') == static_cast<std::ptrdiff_t>(kLastFinding),
               "every FindingId has its id, in its order");
 

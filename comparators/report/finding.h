@@ -147,8 +147,18 @@ enum class FindingId : std::uint8_t {
   kModuleWithOtherWeights,
   kModuleBeyondFloor,
   kLogitsScaled,
+  // Where a training parts from the same in one process.
+  kTrainingStartsElsewhere,
+  kTrainingReadsOther,
+  kTrainingLossBeyond,
+  kTrainingNormBeyond,
+  kTrainingGradientScaled,
+  kTrainingGradientPartial,
+  kTrainingGradientBeyond,
+  kTrainingStateBeyond,
+  kTrainingStepBeyond,
 };
-inline constexpr FindingId kLastFinding = FindingId::kLogitsScaled;
+inline constexpr FindingId kLastFinding = FindingId::kTrainingStepBeyond;
 /// `gradients-not-reduced`: stable, in JSON and in expectations.
 std::string_view finding_id(FindingId id) noexcept;
 

@@ -91,17 +91,17 @@ class Writer {
   }
 
   void put(std::size_t i, std::size_t pass, ShadowMemory& memory) {
-    const std::int64_t storage = storage_of(records_[i], wanted_[i].tensor);
-    if (pass == 1) {
-      memory.put(tensor(i), storage, recorded_values(dump_, tensor(i)));
-      return;
-    }
     const core::OpRecord other = given_.op(i);
+    if (other.tensors.empty()) return;
     if (other.tensors.size() != 1 || other.tensors.front().shape != tensor(i).shape) {
       throw core::usage_error(
           fmt::format("what is given for op {} is of another shape", wanted_[i].op));
     }
-    memory.put(tensor(i), storage, recorded_values(given_, other.tensors.front()));
+    const bool as_recorded = pass == 1;
+    memory.put(tensor(i),
+               storage_of(records_[i], wanted_[i].tensor),
+               as_recorded ? recorded_values(dump_, tensor(i))
+                           : recorded_values(given_, other.tensors.front()));
   }
 
   void append() {
@@ -134,6 +134,7 @@ class Writer {
   const core::DumpSource& dump_;
   std::span<const RecordedTensor> wanted_;
   const core::DumpSource& given_;
+  std::size_t passes_;
   core::DumpSink& sink_;
   CallTree tree_;
   std::map<std::uint64_t, std::vector<std::size_t>> at_;  ///< wanted tensors, by the op to wait for

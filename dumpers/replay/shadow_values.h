@@ -24,7 +24,7 @@ struct ShadowValuesOutcome {
 ///   2  with those of `given` in their place.
 /// @param wanted  of outermost calls, by their op
 /// @param given   record i has as its only output what stands in the place of wanted[i]: float64,
-///                of its shape
+///                of its shape; one without output is taken and nothing is put in its place
 /// @throws core::Error{kNotComparable} when a dump does not hold the values; {kDumpDamaged}; as
 /// sink
 ShadowValuesOutcome write_shadow_values(const core::DumpSource& dump,

@@ -71,6 +71,7 @@ constexpr std::array kTables{
     Placed{"REPORTS.md", "loaders"},
     Placed{"RELATE.md", "relate"},
     Placed{"RELATE.md", "weights"},
+    Placed{"RELATE.md", "training"},
 };
 
 /// Puts the tables of a page between their marks.
