@@ -114,6 +114,8 @@ class Planted(OneOrMany):
     def test_what_comes_behind_them(self):
         self.single()
         self.assert_first(self.related("dtensor", "norm", expected=1), "norm-beyond-floor", 0, ranks=[0, 1])
+        self.assert_first(self.related("hand", "state", expected=1), "optimizer-state-beyond-floor", 1,
+                          names={"head.weight"}, state="exp_avg")
         first = self.assert_first(self.related("hand", "rate", expected=1), "parameter-beyond-floor", 0, count=29)
         self.assertEqual(first["fields"]["options"], ["lr[0] 0.01 in A, 0.02 in B"])
 
