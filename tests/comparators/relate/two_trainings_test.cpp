@@ -85,7 +85,7 @@ class Trained {
   Trained& reads(const std::vector<std::int64_t>& halves) {
     core::OpRecord& record = add(core::kBatchRecord);
     core::ValueList list;
-    for (const std::int64_t half : halves) list.items.push_back({half});
+    for (const std::int64_t half : halves) list.items.emplace_back().data = half;
     record.arguments.push_back({std::string(core::kSampleDigests), {std::move(list)}});
     return *this;
   }
