@@ -68,7 +68,11 @@ DOCTEST_TEST_CASE("a chain of operators is computed in float64 from end to end")
     const at::Tensor z = at::softmax(at::layer_norm(at::gelu(y), {5}), -1);
     return at::mean(z * z, {0});
   };
-  for (const auto type : {at::kFloat, at::kBFloat16, at::kHalf}) {
+  std::vector<at::ScalarType> types{at::kFloat, at::kBFloat16};
+#if REPRO_CHECK_TORCH_AT_LEAST(2, 2)
+  types.push_back(at::kHalf);  // before it a CPU multiplies no matrices of it
+#endif
+  for (const auto type : types) {
     const auto low = [&](const at::Tensor& t) { return t.to(type); };
     const auto wide = [&](const at::Tensor& t) { return t.to(type).to(at::kDouble); };
     const at::Tensor want = net(wide);
