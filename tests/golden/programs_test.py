@@ -60,6 +60,12 @@ def findings_of(document):
     return [*filter(None, members), *document.get("findings", [])]
 
 
+def rendered_again(tool, document):
+    """What `report` makes of the document of a comparison: its exit code and first line."""
+    done = subprocess.run([tool, "report", document], capture_output=True, text=True, timeout=120, check=False)
+    return done.returncode, (done.stdout or done.stderr).splitlines()[0]
+
+
 def run(tool, words):
     document = pathlib.Path("document.json")
     document.unlink(missing_ok=True)
@@ -68,6 +74,9 @@ def run(tool, words):
     errors = done.stderr.replace(f"repro-check: info: report written to {document}\n", "")
     said = f"{done.stdout}{errors}".replace(audit_cases.SOON, "SOON")
     text = f"$ repro-check {' '.join(words)}\n{said}exit {done.returncode}\n"
+    if document.exists() and json.loads(document.read_text())["format"] == "repro-check-report":
+        again = rendered_again(tool, document)
+        assert again == (done.returncode, done.stdout.splitlines()[0]), (words, again)
     for finding in findings_of(json.loads(document.read_text())) if document.exists() else []:
         text += f"[{finding['id']}] {finding['weight']}\n"
         text += "".join(f"  {member}: {json.dumps(finding[member])}\n" for member in ("where", "fields"))

@@ -454,7 +454,9 @@ DESCRIBE(comparators::RandomDraws,
 void describe(auto f, Of<decltype(f), comparators::RestoredState>& it) {
   f.at("kind").word(it.kind, comparators::kLastState, comparators::state_name);
   f.at("outcome").word(it.outcome, comparators::kLastRestored, comparators::restored_name);
-  f MEMBER(items) MEMBER(differing) TEXT(name) SENTENCE(detail) TEXT(place) MEMBER(moved);
+  // A finding has the phrases: the sentence alone would not bring them back.
+  f MEMBER(items) MEMBER(differing) TEXT(name)("phrases", it.detail) TEXT(place) MEMBER(moved);
+  f.derived("detail", [&] { return json_of(Sentence{it.detail}); });
 }
 
 DESCRIBE(comparators::ResumeSummary,
