@@ -39,6 +39,7 @@ using Dumps = std::vector<std::unique_ptr<core::DumpSource>>;
 /// One dump, or those of the ranks of a run.
 Dumps dumps_of(const std::string& location, const std::vector<store::RankDump>& ranks) {
   Dumps dumps;
+  dumps.reserve(ranks.size() + 1);
   for (const store::RankDump& rank : ranks) dumps.push_back(store::open_dump(rank.path.string()));
   if (ranks.empty()) dumps.push_back(store::open_named(location));
   return dumps;
@@ -87,18 +88,18 @@ class RelateCommand final : public Command {
   }
 
  private:
-  core::ExitCode relate_weights(const std::string& a,
-                                const std::string& b,
-                                const GlobalOptions& globals) const {
+  [[nodiscard]] core::ExitCode relate_weights(const std::string& a,
+                                              const std::string& b,
+                                              const GlobalOptions& globals) const {
     const comparators::WeightSide sender = side_of(a);
     const comparators::WeightSide receiver = side_of(b);
     return emit_weights(
         comparators::judge_arrival(sender, receiver, least_), sender, a, b, report_, globals);
   }
 
-  core::ExitCode relate_passes(const std::string& a,
-                               const std::string& b,
-                               const GlobalOptions& globals) const {
+  [[nodiscard]] core::ExitCode relate_passes(const std::string& a,
+                                             const std::string& b,
+                                             const GlobalOptions& globals) const {
     const comparators::TwoPasses passes =
         comparators::relate_passes(pass_of(a, 1), pass_of(b, passes_));
     std::unique_ptr<ShadowDump> shadow;
@@ -112,10 +113,10 @@ class RelateCommand final : public Command {
     return emit_passes(passes, report, shadow.get(), report_, globals);
   }
 
-  core::ExitCode relate_trainings(const std::string& a,
-                                  const std::string& b,
-                                  const std::vector<store::RankDump>& ranks,
-                                  const GlobalOptions& globals) const {
+  [[nodiscard]] core::ExitCode relate_trainings(const std::string& a,
+                                                const std::string& b,
+                                                const std::vector<store::RankDump>& ranks,
+                                                const GlobalOptions& globals) const {
     Dumps single;
     single.push_back(store::open_named(a, {references_.begin(), references_.end()}));
     if (const std::string& depth = single.front()->manifest().trace.depth; depth != "all") {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/relate/relation_view.h"
 
+#include "cmd/render/say.h"
 #include "cmd/render/text.h"
 
 namespace repro_check::cmd {

@@ -17,6 +17,7 @@
 #include "core/system/pinned.h"
 #include "core/trace/dump.h"
 #include "core/trace/run_manifest.h"
+#include "dumpers/replay/precision.h"
 #include "dumpers/replay/shadow_counts.h"
 
 namespace repro_check::cmd {

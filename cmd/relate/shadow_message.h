@@ -17,7 +17,7 @@ struct ShadowQuestion {
   ReplaySide recorded;  ///< its op says nothing
   std::vector<replay::RecordedTensor> tensors;
   std::filesystem::path given;  ///< the dump of what stands in their place
-  std::filesystem::path out;                   ///< the dump to write
+  std::filesystem::path out;    ///< the dump to write
 };
 
 struct ShadowAnswer {

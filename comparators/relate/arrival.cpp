@@ -111,6 +111,7 @@ struct WeightFault {
   std::optional<std::uint32_t> steps;
   core::Dtype rounded = core::Dtype::kUnknown;
 
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 misreads the default
   auto operator<=>(const WeightFault&) const = default;
 };
 

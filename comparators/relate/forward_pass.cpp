@@ -43,9 +43,8 @@ class PassReader {
     std::vector<ForwardPass> passes;
     std::size_t pass = 0;
     bool is_in_pass = false;
-    bool has_gone_on = false;  // behind the first module with weights
     const auto end_pass = [&] {
-      is_in_pass = has_gone_on = false;
+      is_in_pass = has_gone_on_ = false;
       if (pass++ >= first) passes.push_back(closed());
       return passes.size() == count;
     };
@@ -57,16 +56,7 @@ class PassReader {
       remember(record);
       if (pass >= first && is_open()) look_behind(record);
       if (!counts(record)) continue;
-      const std::string& path = record.site->module_path;
-      const std::string weight = first_weight(record);
-      if (begins_.path.empty() && begins_.weight.empty() && !weight.empty()) {
-        begins_ = {path, weight};
-      } else if (!weight.empty() && begins_.path == path && begins_.weight == weight &&
-                 has_gone_on) {
-        if (end_pass()) return passes;
-      } else if (path != begins_.path) {
-        has_gone_on = true;
-      }
+      if (begins_anew(record) && end_pass()) return passes;
       is_in_pass = true;
       if (pass >= first) add(record);
     }
@@ -75,6 +65,21 @@ class PassReader {
   }
 
  private:
+  /// Whether the first module with weights is called again.
+  bool begins_anew(const core::OpRecord& record) {
+    const std::string& path = record.site->module_path;
+    const std::string weight = first_weight(record);
+    if (begins_.path.empty() && begins_.weight.empty() && !weight.empty()) {
+      begins_ = {path, weight};
+      return false;
+    }
+    if (!weight.empty() && begins_.path == path && begins_.weight == weight && has_gone_on_) {
+      return true;
+    }
+    has_gone_on_ = has_gone_on_ || path != begins_.path;
+    return false;
+  }
+
   struct Begin {
     std::string path;
     std::string weight;
@@ -139,7 +144,7 @@ class PassReader {
     }
   }
 
-  PassTensor tensor_of(const core::OpRecord& record, std::size_t i) const {
+  [[nodiscard]] PassTensor tensor_of(const core::OpRecord& record, std::size_t i) const {
     const core::TensorRecord& tensor = record.tensors[i];
     PassTensor found{record.index, static_cast<std::uint32_t>(i), tensor.content_key(), {}, {}};
     std::int64_t maker = tensor.producer;
@@ -235,6 +240,7 @@ class PassReader {
   const core::DumpSource& dump_;
   ForwardPass pass_;
   Begin begins_;
+  bool has_gone_on_ = false;  ///< behind the module that begins it
   std::vector<std::size_t> open_;
   std::vector<Made> made_;
   std::map<std::int64_t, std::string> names_;        ///< of weights, by storage; empty: not known

@@ -168,7 +168,7 @@ class TrainingReader {
     Trained made;
     made.kind = kind;
     made.op = record.index;
-    made.tensor = place;
+    made.tensor = static_cast<std::uint32_t>(place);
     if (tensor.state == core::ContentState::kHashed) made.content = tensor.content_key();
     made.stored = tensor.stored && tensor.state == core::ContentState::kHashed &&
                   dump_.has_content(made.content);

@@ -20,11 +20,11 @@ inline constexpr std::size_t kTrainedKinds = 5;
 /// A tensor that a step made, in one process.
 struct Trained {
   TrainedKind kind{};
-  std::size_t step = 0;    ///< index into TrainedProcess::steps
-  std::size_t weight = 0;  ///< index into Training::weights; of losses and norms nothing
-  std::string state;       ///< `exp_avg`, of kState
-  std::uint64_t op = 0;    ///< op index of the record that holds it
-  std::size_t tensor = 0;  ///< and its place there
+  std::size_t step = 0;      ///< index into TrainedProcess::steps
+  std::size_t weight = 0;    ///< index into Training::weights; of losses and norms nothing
+  std::string state;         ///< `exp_avg`, of kState
+  std::uint64_t op = 0;      ///< op index of the record that holds it
+  std::uint32_t tensor = 0;  ///< and its place there
   core::ContentKey content;
   bool stored = false;
   /// Of a loss: samples of the batches since the loss before it; 0 = not known.

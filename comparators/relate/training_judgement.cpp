@@ -364,10 +364,34 @@ class TrainingJudge {
     if (can_be_undone) clipping_ = std::move(factors);
   }
 
+  static bool is_norm(const Trained& tensor) {
+    return tensor.kind == TrainedKind::kNorm && tensor.stored;
+  }
+
+  /// The norm of B that is farthest from one, and the ranks that are beyond the floor.
+  struct OtherNorm {
+    double ratio = 0;
+    double value = 0;
+    std::set<std::uint32_t> ranks;
+  };
+  [[nodiscard]] OtherNorm worst_norm_of_b(std::size_t number, double exact, double floor) const {
+    OtherNorm worst;
+    for (const TrainedProcess& process : both_.b.processes) {
+      std::size_t seen = 0;
+      for (const Trained& tensor : process.steps[step_].tensors) {
+        if (!is_norm(tensor) || seen++ != number) continue;
+        const double value = read_numbers(both_.b.dump_of(process), tensor.content).at(0);
+        const double ratio = ratio_of(std::sqrt(squared_distance(value, exact)), floor);
+        if (!(ratio <= kOwnBound)) worst.ranks.insert(process.rank);
+        if (ratio <= worst.ratio) continue;
+        worst.ratio = ratio;
+        worst.value = value;
+      }
+    }
+    return worst;
+  }
+
   void judge_norm(const Usual& usual) {
-    const auto is_norm = [](const Trained& tensor) {
-      return tensor.kind == TrainedKind::kNorm && tensor.stored;
-    };
     std::vector<const Trained*> norms;
     for (const Trained& tensor : step_a().tensors) {
       if (is_norm(tensor)) norms.push_back(&tensor);
@@ -383,31 +407,17 @@ class TrainingJudge {
       const double floor = std::max({std::abs(own.recorded - own.own),
                                      usual.error * size,
                                      kLastRoundings * roundoff(core::Dtype::kFloat32) * size});
-      double worst = 0;
-      double value = 0;
-      std::set<std::uint32_t> ranks;
-      for (const TrainedProcess& process : both_.b.processes) {
-        std::size_t seen = 0;
-        for (const Trained& tensor : process.steps[step_].tensors) {
-          if (!is_norm(tensor) || seen++ != i) continue;
-          const double other = read_numbers(both_.b.dump_of(process), tensor.content).at(0);
-          const double ratio = ratio_of(std::sqrt(squared_distance(other, own.exact)), floor);
-          if (!(ratio <= kOwnBound)) ranks.insert(process.rank);
-          if (ratio <= worst) continue;
-          worst = ratio;
-          value = other;
-        }
-      }
-      if (ranks.empty()) {
-        see_within(TrainedKind::kNorm, worst, "");
+      const OtherNorm other = worst_norm_of_b(i, own.exact, floor);
+      if (other.ranks.empty()) {
+        see_within(TrainedKind::kNorm, other.ratio, "");
         continue;
       }
       Finding& finding = add(FindingId::kTrainingNormBeyond, norms[i]->op);
-      finding.with("ratio", worst)
+      finding.with("ratio", other.ratio)
           .with("a", own.exact)
-          .with("b", value)
-          .with("factor", value / own.exact);
-      if (both_.b.processes.size() > 1) finding.with("ranks", ranks);
+          .with("b", other.value)
+          .with("factor", other.value / own.exact);
+      if (both_.b.processes.size() > 1) finding.with("ranks", other.ranks);
     }
   }
 

@@ -175,24 +175,9 @@ struct Field {
 
   /// @param given  any whole number, text, or what FieldValue holds
   template <typename T>
-  Field(std::string_view of, T&& given) : name(of) {
-    using Given = std::remove_cvref_t<T>;
-    if constexpr (std::integral<Given> && !std::same_as<Given, bool>) {
-      value = static_cast<std::int64_t>(given);
-    } else if constexpr (std::convertible_to<T, std::string_view>) {
-      value = std::string(std::forward<T>(given));
-    } else if constexpr (std::ranges::range<Given> && !std::constructible_from<FieldValue, T>) {
-      value = RankList(std::ranges::begin(given), std::ranges::end(given));
-    } else {
-      value = std::forward<T>(given);
-    }
-  }
+  Field(std::string_view of, T&& given);
   bool operator==(const Field& other) const;
 };
-
-inline FieldValue run_field(bool of_baseline) {
-  return std::string(of_baseline ? "baseline" : "candidate");
-}
 
 /// A part of what is said of a cause: the catalogue has a text for each key.
 struct Phrase {
@@ -210,8 +195,26 @@ struct Phrase {
   }
   bool operator==(const Phrase&) const = default;
 };
+
+template <typename T>
+Field::Field(std::string_view of, T&& given) : name(of) {
+  using Given = std::remove_cvref_t<T>;
+  if constexpr (std::integral<Given> && !std::same_as<Given, bool>) {
+    value = static_cast<std::int64_t>(given);
+  } else if constexpr (std::convertible_to<T, std::string_view>) {
+    value = std::string(std::forward<T>(given));
+  } else if constexpr (std::ranges::range<Given> && !std::constructible_from<FieldValue, T>) {
+    value = RankList(std::ranges::begin(given), std::ranges::end(given));
+  } else {
+    value = std::forward<T>(given);
+  }
+}
 inline bool Field::operator==(const Field& other) const {
   return name == other.name && value == other.value;
+}
+
+inline FieldValue run_field(bool of_baseline) {
+  return std::string(of_baseline ? "baseline" : "candidate");
 }
 
 inline void append(Phrases more, Phrases& phrases) {
