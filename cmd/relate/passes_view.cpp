@@ -47,7 +47,9 @@ class PassesDocument {
                   {"headline", nullptr},
                   {"a", json_text(passes_.a.dump().location())},
                   {"b", json_text(passes_.b.dump().location())},
-                  {"verdict", {{"status", status(exit)}, {"exit_code", static_cast<int>(exit)}}}};
+                  {"verdict",
+                   {{"status", relation_status(exit, report_.no_verdict)},
+                    {"exit_code", static_cast<int>(exit)}}}};
     document["verdict"]["reason"] = nullptr;
     if (report_.no_verdict != NoVerdict::kNone) {
       document["verdict"]["reason"] = json_of(report_.no_verdict);
@@ -64,20 +66,14 @@ class PassesDocument {
     }
     document["later_passes"] = {{"a", passes_.a.has_later}, {"b", passes_.b.has_later}};
     document["next"] = next_json();
-    document["headline"] = json_text(headline(document));
+    Json model = document;
+    model["share"] = percent(passes_.related.proved, passes_.related.elements);
+    document["headline"] =
+        json_text(relation_headline("relate", std::move(model), report_.no_verdict));
     return cleaned(std::move(document));
   }
 
  private:
-  [[nodiscard]] const char* status(core::ExitCode exit) const {
-    if (exit == core::ExitCode::kReproducible) return "agree";
-    if (exit == core::ExitCode::kDivergence) return "diverged";
-    const bool is_inconclusive = report_.no_verdict == NoVerdict::kNoMeasure ||
-                                 report_.no_verdict == NoVerdict::kBehindCut ||
-                                 report_.no_verdict == NoVerdict::kNothingJudged;
-    return is_inconclusive ? "inconclusive" : "not_comparable";
-  }
-
   static std::string path_of(const ForwardPass& pass, std::size_t call) {
     const comparators::ModuleCall& called = pass.calls[call];
     if (!called.path.empty()) return called.path;
@@ -204,30 +200,6 @@ class PassesDocument {
     const core::DumpSource& dump = (of_a ? passes_.a : passes_.b).dump();
     while (begin < pass.calls[call].first && dump.op_head(begin).parent >= 0) ++begin;
     return std::min(begin, pass.calls[call].first);
-  }
-
-  [[nodiscard]] std::string headline(const Json& document) const {
-    const char* which = "relate-agree";
-    if (report_.has_diverged()) {
-      which = "relate-diverged";
-    } else if (report_.no_verdict != NoVerdict::kNone) {
-      which = "relate-none";
-    }
-    Json model = document;
-    if (!document["findings"].empty()) model["first"] = document["findings"].front();
-    model["because"] = Json::object();
-    if (report_.no_verdict != NoVerdict::kNone) {
-      model["because"][json_of(report_.no_verdict).get<std::string>()] = true;
-    }
-    model["share"] = percent();
-    return say_unescaped(view_lines(which).front().text, model);
-  }
-
-  /// Of the elements of B's weights, those that are proved to be A's.
-  [[nodiscard]] double percent() const {
-    const comparators::RelatedModules& related = passes_.related;
-    if (related.elements == 0) return 0;
-    return 100 * static_cast<double>(related.proved) / static_cast<double>(related.elements);
   }
 
   const TwoPasses& passes_;

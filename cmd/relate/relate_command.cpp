@@ -134,7 +134,10 @@ class RelateCommand final : public Command {
       cuts = cuts_of(*shadow);
     }
     const auto report = comparators::judge_trainings(
-        trainings, least_, [&](std::size_t i) { return shadow->values(i); }, cuts);
+        trainings,
+        least_,
+        [&](std::size_t i, std::size_t output) { return shadow->numbers(i, output); },
+        cuts);
     return emit_trainings(trainings, report, {a, b}, shadow.get(), report_, globals);
   }
 

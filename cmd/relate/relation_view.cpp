@@ -3,8 +3,34 @@
 
 #include "cmd/render/say.h"
 #include "cmd/render/text.h"
+#include "cmd/words/catalogue.h"
 
 namespace repro_check::cmd {
+
+using comparators::NoVerdict;
+
+const char* relation_status(core::ExitCode exit, NoVerdict no_verdict) {
+  if (exit == core::ExitCode::kReproducible) return "agree";
+  if (exit == core::ExitCode::kDivergence) return "diverged";
+  const bool is_inconclusive = no_verdict == NoVerdict::kNoMeasure ||
+                               no_verdict == NoVerdict::kBehindCut ||
+                               no_verdict == NoVerdict::kNothingJudged;
+  return is_inconclusive ? "inconclusive" : "not_comparable";
+}
+
+std::string relation_headline(const std::string& view, Json document, NoVerdict why) {
+  const std::string status = document["verdict"]["status"];
+  const bool has_verdict = status == "agree" || status == "diverged";
+  if (!document["findings"].empty()) document["first"] = document["findings"].front();
+  document["because"] = Json::object();
+  if (why != NoVerdict::kNone) document["because"][json_of(why).get<std::string>()] = true;
+  return say_unescaped(view_lines(view + (has_verdict ? "-" + status : "-none")).front().text,
+                       document);
+}
+
+double percent(std::uint64_t part, std::uint64_t of) {
+  return of == 0 ? 0 : 100 * static_cast<double>(part) / static_cast<double>(of);
+}
 
 Json shadow_json(const ShadowDump* shadow) {
   if (shadow == nullptr) return nullptr;

@@ -50,7 +50,11 @@ class ShadowDump : core::Pinned {
              std::vector<replay::RecordedTensor> wanted,
              const Given& given);
 
-  /// All values at the i-th tensor. @throws core::Error{kDumpDamaged}
+  /// All numbers of one output at the i-th tensor, by comparators::kExactOutput and those behind
+  /// it.
+  /// @throws core::Error{kDumpDamaged}
+  [[nodiscard]] std::vector<double> numbers(std::size_t i, std::size_t output) const;
+  /// Those of all outputs.
   [[nodiscard]] comparators::ShadowValues values(std::size_t i) const;
 
   [[nodiscard]] const replay::ShadowCounts& counts() const noexcept { return counts_; }
@@ -58,7 +62,6 @@ class ShadowDump : core::Pinned {
   [[nodiscard]] const std::string& libtorch() const noexcept { return libtorch_; }
 
  private:
-  [[nodiscard]] std::vector<double> numbers(std::size_t i, std::size_t output) const;
   void write_given(std::size_t count, const Given& given) const;
 
   core::PrivateFolder folder_;

@@ -35,63 +35,30 @@ Json weight_names(const comparators::Training& training, const std::vector<std::
   return names;
 }
 
-const char* status_of(const TrainingsReport& report) {
-  switch (comparators::exit_code_of(report)) {
-    case core::ExitCode::kReproducible:
-      return "agree";
-    case core::ExitCode::kDivergence:
-      return "diverged";
-    default:
-      break;
-  }
-  const bool is_inconclusive =
-      report.no_verdict == NoVerdict::kBehindCut || report.no_verdict == NoVerdict::kNothingJudged;
-  return is_inconclusive ? "inconclusive" : "not_comparable";
-}
-
-double percent(std::uint64_t part, std::uint64_t of) {
-  return of == 0 ? 0 : 100 * static_cast<double>(part) / static_cast<double>(of);
-}
-
-/// `DIVERGED at step 0 at head.weight: gradient times 2: ...`
-std::string headline_of(const Json& document, NoVerdict no_verdict) {
-  const std::string status = document["verdict"]["status"];
-  const char* which = "trainings-none";
-  if (status == "agree") which = "trainings-agree";
-  if (status == "diverged") which = "trainings-diverged";
-  Json model = document;
-  if (!document["findings"].empty()) model["first"] = document["findings"].front();
-  model["because"] = Json::object();
-  if (no_verdict != NoVerdict::kNone) {
-    model["because"][json_of(no_verdict).get<std::string>()] = true;
-  }
-  return say_unescaped(view_lines(which).front().text, model);
-}
-
 Json document_of(const TwoTrainings& trainings,
                  const TrainingsReport& report,
                  const TwoNames& names,
                  const ShadowDump* shadow) {
   const std::size_t processes = trainings.b.processes.size();
-  Json document{{"format", "repro-check-trainings"},
-                {"version", "1.0"},
-                {"headline", nullptr},
-                {"a", json_text(names.a)},
-                {"b", json_text(names.b)},
-                {"verdict",
-                 {{"status", status_of(report)},
-                  {"exit_code", static_cast<int>(comparators::exit_code_of(report))},
-                  {"reason", nullptr}}},
-                {"ranks", processes},
-                {"where", processes > 1 ? fmt::format("on {} ranks", processes) : "of B"},
-                {"steps", report.steps},
-                {"steps_a", trainings.single().steps.size()},
-                {"steps_b", trainings.b.processes.front().steps.size()}};
+  Json document{
+      {"format", "repro-check-trainings"},
+      {"version", "1.0"},
+      {"headline", nullptr},
+      {"a", json_text(names.a)},
+      {"b", json_text(names.b)},
+      {"verdict",
+       {{"status", relation_status(comparators::exit_code_of(report), report.no_verdict)},
+        {"exit_code", static_cast<int>(comparators::exit_code_of(report))},
+        {"reason", nullptr}}},
+      {"ranks", processes},
+      {"where", processes > 1 ? fmt::format("on {} ranks", processes) : "of B"},
+      {"steps", report.steps},
+      {"steps_a", trainings.single().steps.size()},
+      {"steps_b", std::ranges::min_element(trainings.b.processes, {}, [](const auto& process) {
+                    return process.steps.size();
+                  })->steps.size()}};
   if (report.no_verdict != NoVerdict::kNone) {
     document["verdict"]["reason"] = json_of(report.no_verdict);
-  }
-  for (const comparators::TrainedProcess& process : trainings.b.processes) {
-    document["steps_b"] = std::min(document["steps_b"].get<std::size_t>(), process.steps.size());
   }
   document["has_more_steps"] = document["steps_a"] != document["steps_b"];
   document["findings"] = json_of(report.findings);
@@ -124,7 +91,7 @@ Json document_of(const TwoTrainings& trainings,
                               shell_quote(names.a),
                               shell_quote(trainings.b.dump_of(process).location()))));
   }
-  document["headline"] = json_text(headline_of(document, report.no_verdict));
+  document["headline"] = json_text(relation_headline("trainings", document, report.no_verdict));
   return cleaned(std::move(document));
 }
 

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cmd/relate/relation_view.h"
 #include "cmd/render/json_form.h"
 #include "cmd/render/say.h"
 #include "cmd/render/text.h"
@@ -82,17 +83,6 @@ std::string source_text(const Segment& segment,
 
 constexpr std::array<std::string_view, 2> kWeightFormats{"text", "json"};
 
-const char* status_of(const WeightsReport& report) {
-  switch (comparators::exit_code_of(report)) {
-    case core::ExitCode::kReproducible:
-      return "agree";
-    case core::ExitCode::kDivergence:
-      return "diverged";
-    default:
-      return "not_comparable";
-  }
-}
-
 Json weight_json(const ArrivedWeight& weight, const WeightSide& sender) {
   Json json{{"name", json_text(weight.name)},
             {"dtype", core::dtype_name(weight.dtype)},
@@ -124,17 +114,19 @@ Json document_of(const WeightsReport& report,
                  const WeightSide& sender,
                  const std::string& sent_from,
                  const std::string& received_by) {
-  Json document{{"format", "repro-check-weights"},
-                {"version", "2.0"},
-                {"sender", json_text(sent_from)},
-                {"receiver", json_text(received_by)},
-                {"verdict",
-                 {{"status", status_of(report)},
-                  {"exit_code", static_cast<int>(comparators::exit_code_of(report))}}},
-                {"steps", report.steps},
-                {"elements", json_integer(report.elements)},
-                {"related_elements", json_integer(report.related)},
-                {"least_share", report.least}};
+  Json document{
+      {"format", "repro-check-weights"},
+      {"version", "2.0"},
+      {"sender", json_text(sent_from)},
+      {"receiver", json_text(received_by)},
+      {"verdict",
+       {{"status",
+         relation_status(comparators::exit_code_of(report), comparators::NoVerdict::kNone)},
+        {"exit_code", static_cast<int>(comparators::exit_code_of(report))}}},
+      {"steps", report.steps},
+      {"elements", json_integer(report.elements)},
+      {"related_elements", json_integer(report.related)},
+      {"least_share", report.least}};
   document["counts"] = Json::object();
   for (std::size_t i = 0; i < word_count(kWords<WeightState>); ++i) {
     const auto state = static_cast<WeightState>(i);

@@ -222,11 +222,7 @@ void AuditTrace::add_batch(const core::OpRecord& record) {
     batch.unseen = std::move(ordered->second.unseen);
     ordered_.erase(ordered);
   }
-  const auto halves = core::list_argument<std::int64_t>(record, core::kSampleDigests);
-  for (std::size_t i = 0; i + 1 < halves.size(); i += 2) {
-    batch.contents.push_back(
-        {static_cast<std::uint64_t>(halves[i]), static_cast<std::uint64_t>(halves[i + 1])});
-  }
+  batch.contents = digests_in(core::list_argument<std::int64_t>(record, core::kSampleDigests));
 }
 
 core::ContentKey AuditTrace::content_key(const AuditTensor& tensor) const {

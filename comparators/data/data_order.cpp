@@ -131,6 +131,15 @@ void DataOrderReader::add_order(const core::OpRecord& record) {
   }
 }
 
+std::vector<core::Digest> digests_in(std::span<const std::int64_t> halves) {
+  std::vector<core::Digest> digests;
+  for (std::size_t i = 0; i + 1 < halves.size(); i += 2) {
+    digests.push_back(
+        {static_cast<std::uint64_t>(halves[i]), static_cast<std::uint64_t>(halves[i + 1])});
+  }
+  return digests;
+}
+
 void DataOrderReader::add_batch(const core::OpRecord& record) {
   const auto ordered = ordered_.find(record.lane);
   if (ordered == ordered_.end()) return;
@@ -143,9 +152,7 @@ void DataOrderReader::add_batch(const core::OpRecord& record) {
   batch.samples = ordered->second.samples;
   if (!digests.empty()) batch.contents = digest_of(digests);
   Open& open = open_[ordered->second.loader];
-  for (std::size_t i = 0; i + 1 < digests.size(); i += 2) {
-    const core::Digest sample{static_cast<std::uint64_t>(digests[i]),
-                              static_cast<std::uint64_t>(digests[i + 1])};
+  for (const core::Digest& sample : digests_in(digests)) {
     epoch.contents.add(sample);
     ++open.counts[sample];
   }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,9 @@ struct MultisetDigest {
   void add(const core::Digest& item) noexcept;
   bool operator==(const MultisetDigest&) const = default;
 };
+
+/// Of the samples of a batch, as core::kSampleDigests has them.
+std::vector<core::Digest> digests_in(std::span<const std::int64_t> halves);
 
 /// A batch as the program got it.
 struct DataBatch {

@@ -106,7 +106,7 @@ class PassReader {
     for (const core::TensorRecord& tensor : record.tensors) {
       const core::TensorSource source = core::named_source(tensor.name);
       if (source.kind != core::SourceKind::kState || tensor.storage < 0) continue;
-      const auto [known, is_new] = names_.emplace(tensor.storage, source.name);
+      const auto [known, is_new] = names_.try_emplace(tensor.storage, source.name);
       if (!is_new && known->second != source.name) known->second.clear();  // several share it
     }
   }
@@ -190,10 +190,9 @@ class PassReader {
     const bool looks_up = core::base_name(record.op->name) == "embedding";
     for (std::size_t i = 0; i < record.tensors.size(); ++i) {
       const core::TensorRecord& tensor = record.tensors[i];
-      const std::string name = weight_name(tensor);
       if (core::is_output(tensor)) {
         if (has_floats(tensor)) made_.push_back({tensor_of(record, i), tensor.storage, own.path});
-      } else if (!name.empty()) {
+      } else if (const std::string name = weight_name(tensor); !name.empty()) {
         ++weights;
         if (std::ranges::find(own.weights, name) == own.weights.end()) own.weights.push_back(name);
         own.looks_up = own.looks_up || looks_up;

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "comparators/relate/distance.h"
+#include "comparators/relate/held_tensors.h"
 #include "comparators/relate/row_pairs.h"
 #include "core/tensor/element_number.h"
 
@@ -27,46 +28,6 @@ bool is_in_domain(Dtype dtype, Dtype domain) noexcept {
   return core::is_floating(dtype) && core::is_conversion_target(domain) &&
          core::element_size(dtype) > core::element_size(domain);
 }
-
-struct HeldTensor {
-  Dtype dtype = Dtype::kUnknown;
-  std::vector<std::int64_t> shape;
-  std::vector<std::byte> bytes;
-
-  [[nodiscard]] core::TensorView view() const { return {dtype, shape, bytes}; }
-  [[nodiscard]] HeldTensor as(Dtype other) const {
-    if (other == dtype) return *this;
-    return {other, shape, core::converted(dtype, bytes, other)};
-  }
-};
-
-/// The contents of one side, of which the last ones used stay in memory.
-class HeldTensors {
- public:
-  explicit HeldTensors(const WeightSide& side) : side_(side) {}
-
-  /// Valid until the next call.
-  const HeldTensor& of(std::size_t weight, std::size_t version) {
-    const auto key = std::pair(weight, version);
-    if (const auto found = kept_.find(key); found != kept_.end()) return found->second;
-    const Weight& one = side_.weights[weight];
-    const core::ContentKey& content = one.versions[version].content;
-    HeldTensor tensor{content.dtype, content.shape, {}};
-    side_.dump_of(one).read_content(content, tensor.bytes);
-    if (held_ + tensor.bytes.size() > kMostBytes) {
-      kept_.clear();
-      held_ = 0;
-    }
-    held_ += tensor.bytes.size();
-    return kept_.emplace(key, std::move(tensor)).first->second;
-  }
-
- private:
-  static constexpr std::size_t kMostBytes = std::size_t{1} << 28;
-  const WeightSide& side_;
-  std::map<std::pair<std::size_t, std::size_t>, HeldTensor> kept_;
-  std::size_t held_ = 0;
-};
 
 /// Rows of many tensors, found by their key.
 class RowIndex {
@@ -310,11 +271,7 @@ class Relator {
     const WeightVersion& held = last(i);
     const auto elements = static_cast<std::uint64_t>(core::element_count(held.content.shape));
     if (elements < kTellingElements || !held.stored) return elements >= kTellingElements;
-    const std::vector<std::byte>& bytes =
-        received_.of(i, receiver_.weights[i].versions.size() - 1).bytes;
-    const std::size_t size = core::element_size(held.content.dtype);
-    return !std::equal(
-        bytes.begin() + static_cast<std::ptrdiff_t>(size), bytes.end(), bytes.begin());
+    return !received_.of(i, receiver_.weights[i].versions.size() - 1).is_constant();
   }
 
   /// What the values of both sides may have been rounded to, the widest first.

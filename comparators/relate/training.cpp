@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "comparators/data/data_order.h"
 #include "comparators/ranks/ranks.h"
 #include "core/error.h"
 #include "core/trace/dataflow.h"
@@ -97,12 +98,6 @@ class TrainingReader {
       take_number(TrainedKind::kLoss, record, step);
     } else if (name == core::kClipRecord) {
       take_number(TrainedKind::kNorm, record, step);
-      for (const core::Argument& argument : record.arguments) {
-        const auto* norm = std::get_if<double>(&argument.value.data);
-        if (norm != nullptr && argument.name.starts_with(core::kLocalNormPrefix)) {
-          step.local_squares += *norm * *norm;
-        }
-      }
     } else if (name == core::kStepRecord) {
       take_step(record, step);
       stepped_ = true;
@@ -110,14 +105,12 @@ class TrainingReader {
   }
 
   void take_batch(const core::OpRecord& record, TrainedStep& step) {
-    const auto halves = core::list_argument<std::int64_t>(record, core::kSampleDigests);
+    const std::vector<core::Digest> samples =
+        digests_in(core::list_argument<std::int64_t>(record, core::kSampleDigests));
     if (batches_[record.step]++ == 0) step.knows_samples = true;
-    if (halves.empty()) step.knows_samples = false;
-    for (std::size_t i = 0; i + 1 < halves.size(); i += 2) {
-      step.samples.push_back(
-          {static_cast<std::uint64_t>(halves[i]), static_cast<std::uint64_t>(halves[i + 1])});
-    }
-    samples_ += halves.size() / 2;
+    if (samples.empty()) step.knows_samples = false;
+    step.samples.insert(step.samples.end(), samples.begin(), samples.end());
+    samples_ += samples.size();
   }
 
   void take_number(TrainedKind kind, const core::OpRecord& record, TrainedStep& step) {

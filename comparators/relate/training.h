@@ -35,7 +35,6 @@ struct TrainedStep {
   std::vector<Trained> tensors;        ///< by kind; in a kind in the order of the records
   std::vector<core::Digest> samples;   ///< of its batches
   bool knows_samples = false;          ///< all of its batches say theirs, and there is one
-  double local_squares = 0;            ///< of gradients before they were clipped, on this rank
   std::vector<std::uint64_t> records;  ///< op indices of its core::kStepRecord
 };
 
@@ -51,7 +50,7 @@ struct Training {
   /// Parameters that optimizers step, each with the one version that it had before the first step;
   /// by their name on their rank: `fc.weight@0:1/2`.
   WeightSide weights;
-  std::vector<TrainedProcess> processes;
+  std::vector<TrainedProcess> processes;  ///< by dump
   std::uint64_t unknown = 0;  ///< parameters whose values before the first step are in no record
 
   [[nodiscard]] const core::DumpSource& dump_of(const TrainedProcess& process) const {

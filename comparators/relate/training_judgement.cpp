@@ -77,13 +77,11 @@ std::optional<double> factor_of(const Distances& of, double floor) {
 
 /// A tensor of A, and what B has of it.
 struct Held {
-  std::size_t wanted = 0;  ///< index into judged_tensors()
   const Trained* a = nullptr;
   struct Part {
     const TrainedPiece* piece = nullptr;
     const Trained* b = nullptr;
-    std::uint32_t rank = 0;
-    std::size_t process = 0;
+    std::size_t process = 0;  ///< of B
     Distances distances = {};
   };
   std::vector<Part> parts;
@@ -104,7 +102,7 @@ struct Beyond {
 
 class TrainingJudge {
  public:
-  TrainingJudge(const TwoTrainings& both, const std::function<ShadowValues(std::size_t)>& shadow)
+  TrainingJudge(const TwoTrainings& both, const TrainingShadow& shadow)
       : both_(both), shadow_(shadow) {
     for (const TrainedPiece& piece : both.pieces) pieces_of_[piece.a].push_back(&piece);
     const std::vector<const Trained*> wanted = judged_tensors(both);
@@ -135,6 +133,7 @@ class TrainingJudge {
     // A wrong factor of all gradients is not seen behind clipping.
     find_clipping();
     const std::vector<Held> gradients = held(TrainedKind::kGradient);
+    count(TrainedKind::kGradient, gradients);
     const Usual usual = usual_of(gradients);
     judge_loss();
     if (!is_done()) judge_tensors(TrainedKind::kGradient, gradients, usual);
@@ -142,17 +141,14 @@ class TrainingJudge {
     if (!is_done()) judge_norm(usual);
     if (!is_done() && !clipping_.empty()) {
       clipping_.clear();
-      const auto judged = report_->judged;
-      const std::uint64_t unjudged = report_->unjudged;
       const std::vector<Held> clipped = held(TrainedKind::kGradient);
-      report_->judged = judged;
-      report_->unjudged = unjudged;
       judge_tensors(TrainedKind::kGradient, clipped, usual_of(clipped));
     }
     clipping_.clear();
     for (const TrainedKind kind : {TrainedKind::kState, TrainedKind::kParameter}) {
       if (is_done()) return;
       const std::vector<Held> tensors = held(kind);
+      count(kind, tensors);
       judge_tensors(kind, tensors, usual_of(tensors));
       if (kind == TrainedKind::kParameter) see_parameters(tensors);
     }
@@ -183,8 +179,8 @@ class TrainingJudge {
     if (both_.b.processes.size() > 1) finding.with("ranks", ranks);
   }
 
-  [[nodiscard]] std::uint32_t rank_of(std::size_t dump) const {
-    return std::ranges::find(both_.b.processes, dump, &TrainedProcess::dump)->rank;
+  [[nodiscard]] std::uint32_t rank_of(std::size_t process) const {
+    return both_.b.processes[process].rank;
   }
 
   void judge_samples() {
@@ -232,10 +228,10 @@ class TrainingJudge {
     return std::isfinite(squared_distance(of.recorded, of.own));
   }
   Number number_of(const Trained& tensor) {
-    const ShadowValues shadow = shadow_(place_.at(&tensor));
+    const std::size_t place = place_.at(&tensor);
     return {read_numbers(both_.a.dump_of(both_.single()), tensor.content).at(0),
-            shadow.own.at(0),
-            shadow.other.at(0)};
+            shadow_(place, kOwnOutput).at(0),
+            shadow_(place, kOtherOutput).at(0)};
   }
 
   /// The loss of a step of B, in one of the ways in which programs put those of parts together.
@@ -243,21 +239,13 @@ class TrainingJudge {
     std::string_view how;
     double value;
   };
-  [[nodiscard]] bool lies_between_losses_of_b(double loss) const {
+  struct OtherLosses {
+    std::vector<PutTogether> ways;  ///< the mean first; nothing where no loss was recorded
     double least = std::numeric_limits<double>::infinity();
     double most = -least;
-    for (const TrainedProcess& process : both_.b.processes) {
-      for (const Trained& tensor : process.steps[step_].tensors) {
-        if (tensor.kind != TrainedKind::kLoss || !tensor.stored) continue;
-        const double value = read_numbers(both_.b.dump_of(process), tensor.content).at(0);
-        least = std::min(least, value);
-        most = std::max(most, value);
-      }
-    }
-    return least < loss && loss < most;
-  }
-  /// The mean first; nothing where no loss was recorded.
-  [[nodiscard]] std::vector<PutTogether> losses_of_b() const {
+  };
+  [[nodiscard]] OtherLosses losses_of_b() const {
+    OtherLosses losses;
     double count = 0;
     double sum = 0;
     double weighted = 0;
@@ -267,6 +255,8 @@ class TrainingJudge {
       for (const Trained& tensor : process.steps[step_].tensors) {
         if (tensor.kind != TrainedKind::kLoss || !tensor.stored) continue;
         const double value = read_numbers(both_.b.dump_of(process), tensor.content).at(0);
+        losses.least = std::min(losses.least, value);
+        losses.most = std::max(losses.most, value);
         ++count;
         sum += value;
         weighted += value * static_cast<double>(tensor.samples);
@@ -274,11 +264,11 @@ class TrainingJudge {
         is_weighted = is_weighted && tensor.samples > 0;
       }
     }
-    if (count == 0) return {};
-    std::vector<PutTogether> ways{{"mean", sum / count}};
-    if (is_weighted) ways.push_back({kBySamples, weighted / samples});
-    if (count > 1) ways.push_back({"sum", sum});
-    return ways;
+    if (count == 0) return losses;
+    losses.ways.push_back({"mean", sum / count});
+    if (is_weighted) losses.ways.push_back({kBySamples, weighted / samples});
+    if (count > 1) losses.ways.push_back({"sum", sum});
+    return losses;
   }
 
   void judge_loss() {
@@ -294,8 +284,8 @@ class TrainingJudge {
       whole.exact += loss.exact;
       op = std::max(op, tensor.op);
     }
-    const std::vector<PutTogether> ways = losses_of_b();
-    if (count == 0 || ways.empty() || !is_measure(whole)) {
+    const OtherLosses other = losses_of_b();
+    if (count == 0 || other.ways.empty() || !is_measure(whole)) {
       report_->unjudged += static_cast<std::uint64_t>(count);
       return;
     }
@@ -308,7 +298,7 @@ class TrainingJudge {
     loss_error_ = std::max({loss_error_, size > 0 ? own / size : 0, rounding});
     const double floor = loss_error_ * size;
     double nearest = std::numeric_limits<double>::infinity();
-    for (const PutTogether& way : ways) {
+    for (const PutTogether& way : other.ways) {
       const double apart = std::sqrt(
           std::min(squared_distance(way.value, mean), squared_distance(way.value, whole.exact)));
       if (apart >= nearest) continue;
@@ -323,8 +313,8 @@ class TrainingJudge {
     Finding& finding = add(FindingId::kTrainingLossBeyond, op);
     finding.with("ratio", ratio)
         .with("a", mean)
-        .with("b", ways.front().value)
-        .with("is_between", lies_between_losses_of_b(mean))
+        .with("b", other.ways.front().value)
+        .with("is_between", other.least < mean && mean < other.most)
         .with("are_samples_known", report_->are_samples_known);
   }
 
@@ -421,7 +411,7 @@ class TrainingJudge {
     }
   }
 
-  /// What B has of a step, by weight.
+  /// Tensors of a step of A of which B has all.
   std::vector<Held> held(TrainedKind kind) {
     std::map<std::tuple<std::size_t, std::string>, std::pair<const Trained*, std::size_t>> of_b;
     for (std::size_t i = 0; i < both_.b.processes.size(); ++i) {
@@ -441,18 +431,18 @@ class TrainingJudge {
         for (const TrainedPiece* piece : pieces->second) {
           const auto other = of_b.find(std::tuple(piece->b, tensor.state));
           if (other == of_b.end() || !other->second.first->stored) continue;
-          const auto& [tensor_b, process] = other->second;
-          held.parts.push_back({piece, tensor_b, both_.b.processes[process].rank, process});
+          held.parts.push_back({piece, other->second.first, other->second.second});
         }
       }
-      if (!measure(held)) {
-        ++report_->unjudged;
-        continue;
-      }
-      ++report_->judged[static_cast<std::size_t>(kind)];
-      list.push_back(std::move(held));
+      if (measure(held)) list.push_back(std::move(held));
     }
     return list;
+  }
+
+  void count(TrainedKind kind, const std::vector<Held>& judged) {
+    const auto all = std::ranges::count(step_a().tensors, kind, &Trained::kind);
+    report_->judged[static_cast<std::size_t>(kind)] += judged.size();
+    report_->unjudged += static_cast<std::uint64_t>(all) - judged.size();
   }
 
   /// Elements of parameters whose gradient is rounding alone: an optimizer that divides by its size
@@ -464,7 +454,7 @@ class TrainingJudge {
       if (held.is_scalar) continue;
       const double least =
           kRoundings * usual.floor(held.all) / std::sqrt(std::max(1.0, held.all.elements));
-      const std::vector<double> exact = scaled(shadow_(place_.at(held.a)).other, 2);
+      const std::vector<double> exact = exact_of(*held.a);
       std::vector<bool>& undecided = undecided_[held.a->weight];
       for (const double each : exact) undecided.push_back(std::abs(each) < least);
     }
@@ -480,23 +470,21 @@ class TrainingJudge {
   /// False where B does not have all of it, or A itself overflowed.
   bool measure(Held& held) {
     if (held.parts.empty()) return false;
-    const core::DumpSource& dump = both_.a.dump_of(both_.single());
-    const ShadowValues shadow = shadow_(place_.at(held.a));
-    const std::vector<double> recorded = scaled(read_numbers(dump, held.a->content), 0);
-    const std::vector<double> own = scaled(shadow.own, 1);
-    const std::vector<double> exact = scaled(shadow.other, 2);
+    const Numbers numbers = numbers_of(*held.a);
     const Weight& weight = both_.a.weights.weights[held.a->weight];
     const auto& shape = held.a->content.shape;
     held.is_scalar = shape != weight.last().content.shape;
-    if (exact.size() != recorded.size() || own.size() != recorded.size()) return false;
+    if (numbers.exact.size() != numbers.recorded.size() ||
+        numbers.own.size() != numbers.recorded.size())
+      return false;
     const std::vector<bool>* const undecided = undecided_of(*held.a);
-    std::vector<bool> covered(recorded.size());
+    std::vector<bool> covered(numbers.recorded.size());
     for (Held::Part& part : held.parts) {
       const std::vector<double> other = read_numbers(b_dump(part), part.b->content);
       if (held.is_scalar) {
         if (part.b->content.shape != shape) return false;
         for (std::size_t i = 0; i < other.size(); ++i) {
-          part.distances.add(recorded[i], own[i], other[i], exact[i]);
+          part.distances.add(numbers.recorded[i], numbers.own[i], other[i], numbers.exact[i]);
           covered[i] = true;
         }
       } else {
@@ -507,7 +495,8 @@ class TrainingJudge {
         part.piece->pairs.for_each([&](std::uint64_t one, std::uint64_t place) {
           covered[one] = true;
           if (undecided != nullptr && (*undecided)[one]) return true;
-          part.distances.add(recorded[one], own[one], other[place] * whole, exact[one]);
+          part.distances.add(
+              numbers.recorded[one], numbers.own[one], other[place] * whole, numbers.exact[one]);
           return true;
         });
       }
@@ -526,6 +515,21 @@ class TrainingJudge {
   [[nodiscard]] std::vector<double> scaled(std::vector<double> numbers, std::size_t whose) const {
     for (double& each : numbers) each *= unclipped(whose);
     return numbers;
+  }
+
+  /// Float64 on what B begins the step with.
+  [[nodiscard]] std::vector<double> exact_of(const Trained& of_a) const {
+    return scaled(shadow_(place_.at(&of_a), kOtherOutput), 2);
+  }
+  struct Numbers {
+    std::vector<double> recorded;
+    std::vector<double> own;    ///< float64 on what A begins the step with
+    std::vector<double> exact;  ///< on what B begins it with
+  };
+  [[nodiscard]] Numbers numbers_of(const Trained& of_a) const {
+    return {scaled(read_numbers(both_.a.dump_of(both_.single()), of_a.content), 0),
+            scaled(shadow_(place_.at(&of_a), kOwnOutput), 1),
+            exact_of(of_a)};
   }
 
   [[nodiscard]] const core::DumpSource& b_dump(const Held::Part& part) const {
@@ -567,7 +571,7 @@ class TrainingJudge {
         const double ratio =
             ratio_of(std::sqrt(part.distances.error_b), usual.floor(part.distances));
         one.ratio = std::max(one.ratio, ratio);
-        if (!(ratio <= kOwnBound)) one.ranks.push_back(part.rank);
+        if (!(ratio <= kOwnBound)) one.ranks.push_back(rank_of(part.process));
       }
       if (one.ranks.empty()) {
         see_within(kind, one.ratio, name_of(*held.a, both_.a));
@@ -585,13 +589,9 @@ class TrainingJudge {
     one.factor = factor_of(held.all, floor);
     if (one.factor || held.parts.size() < 2) return;
     // Ranks that hold the same elements may each have a part of the gradient.
-    const core::DumpSource& dump = both_.a.dump_of(both_.single());
-    const ShadowValues shadow = shadow_(place_.at(held.a));
-    const std::vector<double> recorded = scaled(read_numbers(dump, held.a->content), 0);
-    const std::vector<double> own = scaled(shadow.own, 1);
-    const std::vector<double> exact = scaled(shadow.other, 2);
-    std::vector<double> summed(recorded.size());
-    std::vector<std::uint32_t> times(recorded.size());
+    const Numbers numbers = numbers_of(*held.a);
+    std::vector<double> summed(numbers.recorded.size());
+    std::vector<std::uint32_t> times(numbers.recorded.size());
     for (const Held::Part& part : held.parts) {
       const std::vector<double> other = read_numbers(b_dump(part), part.b->content);
       part.piece->pairs.for_each([&](std::uint64_t at, std::uint64_t place) {
@@ -602,8 +602,8 @@ class TrainingJudge {
     }
     if (std::ranges::max(times) < 2) return;
     Distances all;
-    for (std::size_t i = 0; i < recorded.size(); ++i) {
-      all.add(recorded[i], own[i], summed[i], exact[i]);
+    for (std::size_t i = 0; i < numbers.recorded.size(); ++i) {
+      all.add(numbers.recorded[i], numbers.own[i], summed[i], numbers.exact[i]);
     }
     const double of_sum = usual.floor(all);
     one.summed = factor_of(all, of_sum);
@@ -708,19 +708,17 @@ class TrainingJudge {
   /// The collective that the gradient came through, on the lowest rank that has it.
   void add_reduction(const Beyond& worst, Finding& finding) const {
     const Held::Part& part = worst.held->parts.front();
-    const TrainedProcess& process =
-        *std::ranges::find(both_.b.processes, part.rank, &TrainedProcess::rank);
-    const core::OpRecord record = both_.b.dump_of(process).op(part.b->op);
+    const core::DumpSource& dump = b_dump(part);
     const std::set<std::string_view> names{both_.b.weights.weights[part.piece->b].name};
-    const ReplicaItems items = reduction_of(both_.b.dump_of(process), record, names);
+    const ReplicaItems items = reduction_of(dump, dump.op(part.b->op), names);
     if (items.empty()) return;
-    finding.where.rank = part.rank;
+    finding.where.rank = rank_of(part.process);
     finding.where.op = items.front().op;
     finding.with("through", items.front().name);
   }
 
   const TwoTrainings& both_;
-  const std::function<ShadowValues(std::size_t)>& shadow_;
+  const TrainingShadow& shadow_;
   std::map<std::size_t, std::vector<const TrainedPiece*>> pieces_of_;
   std::map<const Trained*, std::size_t> place_;
   TrainingsReport* report_ = nullptr;
@@ -761,7 +759,7 @@ NoVerdict can_be_judged(const TwoTrainings& trainings, double least) {
 
 TrainingsReport judge_trainings(const TwoTrainings& trainings,
                                 double least,
-                                const std::function<ShadowValues(std::size_t)>& shadow,
+                                const TrainingShadow& shadow,
                                 const std::vector<std::uint64_t>& cuts) {
   TrainingsReport report;
   report.least = least;

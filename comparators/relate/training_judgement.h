@@ -40,15 +40,18 @@ struct TrainingsReport {
 /// Whether enough is related for a shadow to be asked.
 NoVerdict can_be_judged(const TwoTrainings& trainings, double least);
 
+/// All numbers of a tensor of A, by judged_tensors(), row-major.
+/// @param output  kOwnOutput or kOtherOutput, brought_to_a() being what stands in the place of A's
+using TrainingShadow = std::function<std::vector<double>(std::size_t i, std::size_t output)>;
+
 /// Holds each tensor of B against float64 of A's step on what B's step before left, and A against
 /// the same on what A's left: so rounding does not add up over the steps. Beyond the floor is more
 /// than kOwnBound times A's own error, which is taken to be no less than what is usual in its kind
 /// and step.
-/// @param shadow  of A's tensors, by judged_tensors(): brought_to_a() stands in their place
 /// @param cuts    operators of A, by op index, that float64 did not execute
 TrainingsReport judge_trainings(const TwoTrainings& trainings,
                                 double least,
-                                const std::function<ShadowValues(std::size_t)>& shadow,
+                                const TrainingShadow& shadow,
                                 const std::vector<std::uint64_t>& cuts = {});
 
 core::ExitCode exit_code_of(const TrainingsReport& report);

@@ -7,8 +7,10 @@
 #include <string_view>
 #include <utility>
 
+#include "comparators/relate/held_tensors.h"
 #include "comparators/relate/row_keys.h"
 #include "comparators/relate/two_passes.h"
+#include "core/tensor/dtype.h"
 #include "core/tensor/element_number.h"
 #include "core/trace/program_records.h"
 
@@ -25,13 +27,6 @@ std::uint64_t rows_along(const std::vector<std::int64_t>& shape, std::size_t axi
   return shape.empty() ? 1 : row_count(shape, axis);
 }
 
-struct Bytes {
-  core::ContentKey content;
-  std::vector<std::byte> bytes;
-
-  [[nodiscard]] core::TensorView view() const { return {content.dtype, content.shape, bytes}; }
-};
-
 /// Rows of one of A's weights that are rows of one of B's.
 struct Proposal {
   std::size_t a = 0;
@@ -43,7 +38,7 @@ struct Proposal {
 class TrainingRelator {
  public:
   explicit TrainingRelator(TwoTrainings& both)
-      : both_(both), a_(both.a.weights), b_(both.b.weights) {
+      : both_(both), a_(both.a.weights), b_(both.b.weights), held_a_(a_), held_b_(b_) {
     for (std::size_t i = 0; i < a_.weights.size(); ++i) {
       by_name_.emplace(whole_name(a_.weights[i]), i);
       ++alike_[a_.weights[i].last().content];
@@ -113,36 +108,25 @@ class TrainingRelator {
     const Weight& one = a_.weights[proposal.a];
     const Weight& other = b_.weights[b];
     if (!one.last().stored || !other.last().stored) return false;
-    if (loaded_ != proposal.a) {
-      held_ = read(a_, proposal.a);
-      loaded_ = proposal.a;
+    const HeldTensor& held = held_a_.of(proposal.a, 0);
+    const HeldTensor& own = held_b_.of(b, 0);
+    const bool is_cast = held.dtype != own.dtype;
+    if (is_cast && !(core::is_floating(held.dtype) && core::is_conversion_target(own.dtype))) {
+      return false;
     }
-    const Bytes own = read(b_, b);
-    Bytes rounded;
-    if (held_.content.dtype != own.content.dtype) {
-      if (!core::is_floating(held_.content.dtype) ||
-          !core::is_conversion_target(own.content.dtype)) {
-        return false;
-      }
-      rounded = {{own.content.dtype, held_.content.shape, {}},
-                 core::converted(held_.content.dtype, held_.bytes, own.content.dtype)};
-    }
-    const Bytes& given = rounded.bytes.empty() ? held_ : rounded;
-    auto pairs = RowPairs::of_equal(
-        given.view(), proposal.from_a, own.view(), proposal.from_b, proposal.rows);
+    const HeldTensor rounded = is_cast ? held.as(own.dtype) : HeldTensor();
+    auto pairs = RowPairs::of_equal((is_cast ? rounded : held).view(),
+                                    proposal.from_a,
+                                    own.view(),
+                                    proposal.from_b,
+                                    proposal.rows);
     if (!pairs) return false;
-    const std::uint64_t rows = rows_along(own.content.shape, proposal.from_b.axis);
+    const std::uint64_t rows = rows_along(own.shape, proposal.from_b.axis);
     const std::uint64_t elements = elements_of(other) / rows * proposal.rows;
     both_.related += elements;
     both_.pieces.push_back({b, proposal.a, elements, *std::move(pairs)});
     learn(whole_name(other), whole_name(one), renamed_[other.dump]);
     return true;
-  }
-
-  static Bytes read(const WeightSide& side, std::size_t weight) {
-    Bytes held{side.weights[weight].last().content, {}};
-    side.dump_of(side.weights[weight]).read_content(held.content, held.bytes);
-    return held;
   }
 
   /// What is nowhere at its own name.
@@ -173,13 +157,8 @@ class TrainingRelator {
     });
   }
 
-  [[nodiscard]] bool is_ambiguous(std::size_t b, std::size_t source) const {
-    if (alike_.at(a_.weights[source].last().content) > 1) return true;
-    const Bytes held = read(b_, b);
-    const std::size_t size = core::element_size(held.content.dtype);
-    return std::equal(held.bytes.begin() + static_cast<std::ptrdiff_t>(size),
-                      held.bytes.end(),
-                      held.bytes.begin());
+  [[nodiscard]] bool is_ambiguous(std::size_t b, std::size_t source) {
+    return alike_.at(a_.weights[source].last().content) > 1 || held_b_.of(b, 0).is_constant();
   }
 
   /// A weight that values do not place goes where the modules around it went by theirs: `1.norm` to
@@ -225,8 +204,8 @@ class TrainingRelator {
   std::map<std::string_view, std::size_t> by_name_;
   std::map<core::ContentKey, std::size_t> alike_;
   std::map<std::size_t, Renamed> renamed_;  ///< by dump: each rank may have a stage of its own
-  std::optional<std::size_t> loaded_;
-  Bytes held_;
+  HeldTensors held_a_;
+  HeldTensors held_b_;
 };
 
 }  // namespace
@@ -255,13 +234,12 @@ std::optional<std::vector<double>> brought_to_a(const TwoTrainings& trainings,
   for (const TrainedPiece& piece : trainings.pieces) {
     if (piece.a != of_a.weight) continue;
     const Weight& weight = trainings.b.weights.weights[piece.b];
-    const auto process =
-        std::ranges::find(trainings.b.processes, weight.dump, &TrainedProcess::dump);
-    for (const Trained& tensor : process->steps[of_a.step].tensors) {
+    const TrainedProcess& process = trainings.b.processes[weight.dump];
+    for (const Trained& tensor : process.steps[of_a.step].tensors) {
       const bool is_same = tensor.kind == of_a.kind && tensor.weight == piece.b &&
                            tensor.state == of_a.state && tensor.stored;
       if (!is_same) continue;
-      const std::vector<double> other = read_numbers(trainings.b.dump_of(*process), tensor.content);
+      const std::vector<double> other = read_numbers(trainings.b.dump_of(process), tensor.content);
       if (is_scalar && tensor.content.shape == of_a.content.shape) numbers = other;
       if (is_scalar || tensor.content.shape != weight.last().content.shape) continue;
       piece.pairs.for_each([&](std::uint64_t one, std::uint64_t place) {
