@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What `repro-check exec` costs a step of training: `exec.py REPRO_CHECK SCRATCH ROUNDS`. In each round
-every program runs bare, bare again, recorded by blocks, recorded by operators, and under PyTorch's DebugMode; a round's
-ratios are those of its median steps and of the memory that it held at most. Printed are medians over the rounds,
-the middle half, and what the start costs. Below the spread of the second bare series nothing can be told. Then, in at
-least 25 rounds, the first of the programs on two ranks under DistributedDataParallel, bare and recorded."""
+"""What `repro-check exec` costs a step of training: `exec.py REPRO_CHECK SCRATCH TURNS`. Every program runs
+bare, bare again, recorded by blocks, recorded by operators, and under PyTorch's DebugMode, as several processes each,
+since where a process finds its memory alone is worth some per cent. They take turns: one trains for about half a
+second while all others wait, in another order each time, so that a machine that is slow for a minute is slow for all.
+A turn's ratios are those of the mean over a kind's processes of their median step; printed are medians over the
+turns and the middle half. Below the spread of the second bare series nothing can be told. Then what the start costs,
+and, in 25 rounds, the first of the programs on two ranks under DistributedDataParallel."""
 import json
+import random
 import shutil
 import statistics
 import subprocess
@@ -13,7 +16,11 @@ import sys
 import time
 from pathlib import Path
 
-STEPS = {"resnet": 16, "bert": 12, "gpt2": 40}
+# Of a turn.
+STEPS = {"resnet": 4, "bert": 4, "gpt2": 20}
+PROCESSES = 3
+KINDS = {"bare": None, "bare again": None, "exec, blocks": "blocks", "exec, digests": "top",
+         "DebugMode hashes": None}
 NAMES = {"resnet": "ResNet 2-2-2-2, 64 x 64, batch 16", "bert": "BERT 4 x 256, batch 8 x 64",
          "gpt2": "GPT-2 4 x 128, batch 2 x 32"}
 PROGRAM = Path(__file__).with_name("exec_step.py")
@@ -28,26 +35,60 @@ class Bench:
         self.tool, self.scratch = tool, scratch
         self.python = [sys.executable, "-B", "-W", "ignore"]
 
-    def run(self, command, recorded: bool, depth: str = "top") -> str:
-        dump = self.scratch / "dump"
-        before = [self.tool, "exec", "--force", "--depth", depth, "-o", str(dump), "--"] if recorded else []
-        done = subprocess.run(before + command, capture_output=True, text=True)
+    def recording(self, depth: str | None, dump: str) -> list:
+        if depth is None:
+            return []
+        return [self.tool, "exec", "--force", "--depth", depth, "-o", str(self.scratch / dump), "--"]
+
+    def run(self, command, recorded: bool) -> str:
+        done = subprocess.run(self.recording("top" if recorded else None, "dump") + command, capture_output=True,
+                              text=True)
         # 4: nothing was recorded, which is right where no operator ran.
         if done.returncode not in ((0, 4) if recorded else (0,)):
             sys.exit(f"{command}: exit {done.returncode}\n{done.stderr[-2000:]}")
-        shutil.rmtree(dump, ignore_errors=True)
+        shutil.rmtree(self.scratch / "dump", ignore_errors=True)
         return done.stdout
 
-    def step(self, model: str, recorded: bool, *more: str, depth: str = "top"):
-        """@return milliseconds, and the MiB that the process held at most"""
-        steps = STEPS[model] if not more else max(5, STEPS[model] // 4)
-        done = json.loads(self.run(self.python + [str(PROGRAM), model, str(steps), *more], recorded, depth))
+    def trainer(self, model: str, kind: str, number: int) -> subprocess.Popen:
+        peer = ["debug-mode"] if kind.startswith("DebugMode") else []
+        steps = STEPS[model] // (4 if peer else 1)
+        command = [*self.python, str(PROGRAM), model, str(steps), *peer]
+        dump = self.recording(KINDS[kind], f"{kind}-{number}".replace(", ", "-"))
+        return subprocess.Popen(dump + command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                stderr=subprocess.DEVNULL, text=True)
+
+    def turn(self, trainer: subprocess.Popen):
+        """@return milliseconds of the median step, and the MiB that the process held at most"""
+        trainer.stdin.write("\n")
+        trainer.stdin.flush()
+        answer = trainer.stdout.readline()
+        if not answer:
+            sys.exit(f"{trainer.args}: exit {trainer.wait()}")
+        done = json.loads(answer)
         return statistics.median(wall for wall, _ in done["steps"]), done["held"]
+
+    def turns(self, model: str, count: int) -> dict:
+        """@return for each kind and turn: milliseconds of a step and MiB, means over the kind's processes"""
+        trainers = [(kind, self.trainer(model, kind, number)) for kind in KINDS for number in range(PROCESSES)]
+        for _, trainer in trainers:
+            self.turn(trainer)
+        figures = {kind: [] for kind in KINDS}
+        for _ in range(count):
+            of_turn = {kind: [] for kind in KINDS}
+            for kind, trainer in random.sample(trainers, len(trainers)):
+                of_turn[kind].append(self.turn(trainer))
+            for kind, taken in of_turn.items():
+                figures[kind].append([statistics.mean(column) for column in zip(*taken)])
+        for _, trainer in trainers:
+            trainer.stdin.close()
+        for _, trainer in trainers:
+            trainer.wait()
+        return figures
 
     def step_of_ranks(self, recorded: bool):
         """@return by the clock, and what of it is waiting, above all for the other rank"""
         launcher = self.python + ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-        steps = json.loads(self.run([*launcher, str(PROGRAM), "resnet", "8"], recorded))["steps"]
+        steps = json.loads(self.run([*launcher, str(PROGRAM), "resnet", "10"], recorded))["steps"][2:]
         return (statistics.median(wall for wall, _ in steps),
                 statistics.median(wall - busy for wall, busy in steps))
 
@@ -59,7 +100,7 @@ class Bench:
 
 def spread(values) -> str:
     low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
-    return f"{middle:6.2f}   middle half {low:.2f} to {high:.2f}"
+    return f"{middle:7.3f}   middle half {low:.3f} to {high:.3f}"
 
 
 def show_ranks(bench: Bench, rounds: int) -> None:
@@ -75,27 +116,21 @@ def show_ranks(bench: Bench, rounds: int) -> None:
 
 
 def main() -> None:
-    bench, rounds = Bench(sys.argv[1], Path(sys.argv[2])), int(sys.argv[3])
-    print(f"A step of training with AdamW against a bare one: {rounds} rounds, 2 threads.\n")
+    bench, turns = Bench(sys.argv[1], Path(sys.argv[2])), int(sys.argv[3])
+    print(f"A step of training with AdamW against a bare one: {turns} turns of {PROCESSES} processes, 2 threads.\n")
     for model, name in NAMES.items():
-        bare, again, blocks, recorded, peer = [], [], [], [], []
-        for _ in range(rounds):
-            bare.append(bench.step(model, False))
-            blocks.append(bench.step(model, True, depth="blocks"))
-            again.append(bench.step(model, False))
-            recorded.append(bench.step(model, True))
-            peer.append(bench.step(model, False, "debug-mode"))
+        figures = bench.turns(model, turns)
+        bare = figures.pop("bare")
         time, held = (statistics.median(column) for column in zip(*bare))
         print(f"{name}: bare {time:.1f} ms, {held:.0f} MiB")
-        for title, runs in (("bare again", again), ("exec, blocks", blocks), ("exec, digests", recorded),
-                            ("DebugMode hashes", peer)):
-            times, memory = zip(*([of / base for of, base in zip(*pair)] for pair in zip(runs, bare)))
-            print(f"  {title:<18}{spread(times)}   memory {statistics.median(memory):.2f}", flush=True)
+        for kind, taken in figures.items():
+            times, memory = zip(*([of / base for of, base in zip(*pair)] for pair in zip(taken, bare)))
+            print(f"  {kind:<18}{spread(times)}   memory {statistics.median(memory):.2f}", flush=True)
     print("\nMilliseconds more to start and end")
     for name, code in STARTS.items():
-        more = [bench.start(code, True) - bench.start(code, False) for _ in range(max(rounds, 5))]
+        more = [bench.start(code, True) - bench.start(code, False) for _ in range(9)]
         print(f"  {name:<18}{spread(more)}", flush=True)
-    show_ranks(bench, max(rounds, 25))
+    show_ranks(bench, 25)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A training program for bench/exec: `exec_step.py MODEL STEPS [debug-mode]`. Trains MODEL with AdamW
-on made-up data and prints, as JSON, the milliseconds of each step after the first two, by the clock and those
-in which its thread had the processor, and the MiB that the process held at most. With debug-mode each step runs under PyTorch's own DebugMode, which hashes
-outputs and inputs. As one of several ranks it trains with one thread, under DistributedDataParallel on gloo.
-BENCH_DEVICE=cuda trains on a GPU."""
+"""A training program for bench/exec: `exec_step.py MODEL STEPS [debug-mode]`. Trains MODEL with AdamW on made-up
+data. A line on standard input is a turn of STEPS steps; the answer is a line of JSON with the milliseconds of each
+step, by the clock and those in which its thread had the processor, and the MiB that the process held at most. With
+debug-mode each step runs under PyTorch's own DebugMode, which hashes outputs and inputs. One of several ranks trains
+one turn without being asked, with one thread, under DistributedDataParallel on gloo. BENCH_DEVICE=cuda trains on a
+GPU."""
 import contextlib
 import json
 import os
@@ -64,19 +65,21 @@ def main() -> None:
         torch.distributed.init_process_group("gloo")
         model = torch.nn.parallel.DistributedDataParallel(model)
     optimizer = torch.optim.AdamW(model.parameters())
-    times = []
-    for _ in range(int(sys.argv[2])):
-        start = time.perf_counter(), time.thread_time()
-        with watched(sys.argv[3] if len(sys.argv) > 3 else ""):
-            optimizer.zero_grad()
-            model(**batch).loss.backward()
-            optimizer.step()
-        if DEVICE.type == "cuda":
-            torch.cuda.synchronize()
-        times.append(((time.perf_counter() - start[0]) * 1e3, (time.thread_time() - start[1]) * 1e3))
-    if RANK in (None, "0"):
-        held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        print(json.dumps({"steps": times[2:], "held": held}))
+    turns = iter([""]) if RANK else sys.stdin
+    for _ in turns:
+        times = []
+        for _ in range(int(sys.argv[2])):
+            start = time.perf_counter(), time.thread_time()
+            with watched(sys.argv[3] if len(sys.argv) > 3 else ""):
+                optimizer.zero_grad()
+                model(**batch).loss.backward()
+                optimizer.step()
+            if DEVICE.type == "cuda":
+                torch.cuda.synchronize()
+            times.append(((time.perf_counter() - start[0]) * 1e3, (time.thread_time() - start[1]) * 1e3))
+        if RANK in (None, "0"):
+            held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+            print(json.dumps({"steps": times, "held": held}), flush=True)
     if RANK:
         torch.distributed.barrier()
         torch.distributed.destroy_process_group()
