@@ -71,9 +71,10 @@ AcceptedBlocks blocks_in(const core::DumpSource& dump) {
   const auto of_threads = std::ranges::stable_partition(blocks.calls, [](const AcceptedCall& call) {
     return call.row.path.find('@') == std::string::npos;
   });
-  std::ranges::sort(of_threads, {}, [](const AcceptedCall& call) {
+  const auto place = [](const AcceptedCall& call) {
     return std::tie(call.row.step, call.row.phase, call.row.path, call.row.call);
-  });
+  };
+  std::ranges::sort(of_threads.begin(), of_threads.end(), {}, place);
   for (std::uint64_t i = 0; i < dump.parameter_count(); ++i) {
     blocks.parameters.push_back({0, dump.parameter(i)});
   }
