@@ -97,9 +97,12 @@ at::Tensor without_repeats(at::Tensor shown, const core::TensorRecord& tensor) {
 at::Tensor as_read(const at::Tensor& tensor, const at::Tensor& recorded) {
   const at::Tensor values = tensor.detach();
   const double apart = distance(values, recorded);
-  if (distance(values.neg(), recorded) < apart) return tensor.neg();
+  // Rounding alone may have another sign than the recorded one: these are the same numbers.
+  constexpr double kSameNumbers = 0.1;
+  const double near = std::min(apart, kSameNumbers * distance(at::zeros_like(recorded), recorded));
+  if (distance(values.neg(), recorded) < near) return tensor.neg();
   if (!tensor.is_complex()) return tensor;
-  if (distance(at::conj_physical(values), recorded) < apart) return at::conj_physical(tensor);
+  if (distance(at::conj_physical(values), recorded) < near) return at::conj_physical(tensor);
   return tensor;
 }
 

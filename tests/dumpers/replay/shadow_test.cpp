@@ -222,5 +222,16 @@ DOCTEST_TEST_CASE("complex numbers and their lazy conjugates are widened") {
   DOCTEST_CHECK(apart(ran.last.at("aten::sum"), work(x.to(at::kDouble))) < 1e-14);
 }
 
+DOCTEST_TEST_CASE("rounding of another sign than the recorded one stays as it is") {
+  at::manual_seed(6);
+  const at::Tensor recorded = at::randn({64}, at::kDouble) * 1e-9;
+  const at::Tensor other = at::randn({64}, at::kDouble) * 2e-9 - recorded;
+  DOCTEST_REQUIRE((other.neg() - recorded).abs().sum().item<double>() <
+                  (other - recorded).abs().sum().item<double>());
+  DOCTEST_CHECK(at::equal(as_read(other, recorded), other));
+  // A tensor that is negated only when it is read has the recorded numbers with another sign.
+  DOCTEST_CHECK(at::equal(as_read(recorded.neg() * (1 + 1e-6), recorded), recorded * (1 + 1e-6)));
+}
+
 }  // namespace shadow_test
 }  // namespace repro_check::replay
