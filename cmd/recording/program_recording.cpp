@@ -369,6 +369,11 @@ ProgramRecording::ProgramRecording(const configs::RecordRequest& request)
   write_plan();
   // For a program without Python: the preloaded library finds the probe beside the plan.
   if (probe_) fs::create_symlink(*probe_, control() / "probe.so");
+  // What another run has compiled is not taken from there.
+  if (request_.run.compile != core::CompileRung::kUntouched) {
+    plan_.environment["TORCHINDUCTOR_CACHE_DIR"] = (control() / "compiled").string();
+    plan_.environment["TRITON_CACHE_DIR"] = (control() / "compiled" / "triton").string();
+  }
   plan_.environment["REPRO_CHECK_EXEC"] = (control() / "plan.json").string();
   const std::string python = variable_of(plan_, "PYTHONPATH");
   plan_.environment["PYTHONPATH"] =
@@ -396,6 +401,8 @@ void ProgramRecording::write_plan() const {
       run.determinism,
       run.disable_dropout,
       run.rng,
+      run.compile,
+      run.compile_fallback,
       run.seed,
       request_.bare,
       request_.found_environment,

@@ -40,6 +40,8 @@ void visit_run(const Visitor& member, Run& run) {
   member("disable_dropout", run.disable_dropout);
   if (run.program) {
     member.unless_empty("rng", run.rng);
+    member.unless_empty("compile", run.compile);
+    member.unless_empty("compile_fallback", run.compile_fallback);
   } else {
     member("rng", run.rng);
     member("grad", run.grad);

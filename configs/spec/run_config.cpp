@@ -75,6 +75,7 @@ Environment pinned_environment(const RunSpec& run) {
     }
   }
   if (run.determinism != DeterminismMode::kOff) pin(kUnderDeterminism, environment);
+  if (run.compile == core::CompileRung::kOff) environment["TORCHDYNAMO_DISABLE"] = "1";
   for (const auto& [name, value] : run.env) environment[name] = value;
   return environment;
 }

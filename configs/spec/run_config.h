@@ -164,6 +164,9 @@ struct RunSpec {
   DeterminismMode determinism = DeterminismMode::kOff;
   bool disable_dropout = true;
   RngMode rng = RngMode::kDevice;
+  core::CompileRung compile = core::CompileRung::kUntouched;  ///< of a program
+  /// `own::scale`: an operator that eager PyTorch computes inside of Inductor's code; empty = none.
+  std::string compile_fallback;
   GradMode grad = GradMode::kDisabled;
   std::string device = "cpu";
   std::optional<core::Dtype> dtype;  ///< floating tensors of model and inputs are cast to it

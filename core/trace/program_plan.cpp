@@ -15,8 +15,9 @@ namespace repro_check::core {
 void fields(const auto& f, Of<ProgramPlan> auto& it) {
   visit_part(f, it);
   f FIELD(keep_ops) FIELD(open_steps) FIELD(keep_steps) FIELD(checkpoints) FIELD(determinism);
-  f FIELD(disable_dropout) FIELD(rng) FIELD(seed) FIELD(bare) FIELD(found) FIELD(run) FIELD(run_id)
-      FIELD(configuration);
+  f FIELD(disable_dropout) FIELD(rng) FIELD(compile) FIELD(compile_fallback) FIELD(seed);
+  f FIELD(bare) FIELD(found);
+  f FIELD(run) FIELD(run_id) FIELD(configuration);
   f FIELD(directory) FIELD(probes) FIELD(build_folder);
 }
 

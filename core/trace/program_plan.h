@@ -18,6 +18,8 @@ struct ProgramPlan : RecordedPart {
   DeterminismMode determinism = DeterminismMode::kOff;
   bool disable_dropout = false;
   RngMode rng = RngMode::kDevice;
+  CompileRung compile = CompileRung::kUntouched;
+  std::string compile_fallback;
   std::optional<std::uint64_t> seed;
   bool bare = false;  ///< nothing but what Python says is recorded
   /// Variables as they were before they were pinned; empty = not set.

@@ -62,12 +62,39 @@ inline constexpr std::string_view kLocalEpsilon = "local_epsilon";
 inline constexpr std::string_view kScalerRecord = "repro_check::grad_scaler";
 /// `grad_scaler`: by optimizer and device; if it is not 0, the step was skipped.
 inline constexpr std::string_view kFoundInfPrefix = "found_inf";
+/// What code that `torch.compile` made is given. The fused operators and the compiler's own
+/// operators are not recorded.
+inline constexpr std::string_view kRegionInputsRecord = "repro_check::region_inputs";
 inline constexpr std::string_view kInputValues = "input";
+/// `region_inputs`: a digest of what the region computes.
+inline constexpr std::string_view kRegionGraph = "graph";
+/// `region_inputs`: where it begins: `model.py:40`.
+inline constexpr std::string_view kRegionLine = "line";
+/// `region_inputs`: of the program, that was compiled.
+inline constexpr std::string_view kRegionFunction = "function";
 /// What such code returns.
 inline constexpr std::string_view kRegionRecord = "repro_check::region_outputs";
-/// `region_outputs`: the number of operators in it.
+/// `region_outputs`: the number of operators in it, where code was generated for them: it has
+/// written all that is returned.
 inline constexpr std::string_view kRegionOperators = "operators";
 inline constexpr std::string_view kOutputValues = "output";
+/// `region_outputs`: the operator of the region that gives it.
+inline constexpr std::string_view kRegionMaker = "maker.";
+/// With the key `compile`, where operators are called one by one: what an operator of a region
+/// gives.
+inline constexpr std::string_view kRegionNodeRecord = "repro_check::region_node";
+inline constexpr std::string_view kNodeValues = "value";
+/// `region_node`: its name in the region.
+inline constexpr std::string_view kRegionNode = "node";
+/// `region_node`: the function.
+inline constexpr std::string_view kRegionOperator = "operator";
+/// `region_node`: that calls it.
+inline constexpr std::string_view kRegionModule = "module";
+/// With the key `compile`: the gradient of a tensor that a region is given or returns.
+inline constexpr std::string_view kRegionGradientRecord = "repro_check::region_gradient";
+inline constexpr std::string_view kGradientValues = "gradient";
+/// `region_gradient`: its name at the border: `output[0]`.
+inline constexpr std::string_view kRegionOf = "of";
 /// At depth `blocks`, with values: what a block is given.
 inline constexpr std::string_view kBlockInputs = "repro_check::block_inputs";
 /// What it returns.

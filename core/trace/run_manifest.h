@@ -18,6 +18,19 @@ namespace repro_check::core {
 enum class DeterminismMode { kOff, kWarn, kError };
 constexpr std::string_view words_of(DeterminismMode /*type*/) { return "off warn error"; }
 /// Where random numbers are drawn: by each device's own generator, or on the host and then moved.
+/// What compiles the code that `torch.compile` is given to Inductor for, in a program.
+enum class CompileRung {
+  kUntouched,
+  kOff,       ///< nothing is compiled
+  kEager,     ///< its operators are called one by one, as the compiler's front end has them
+  kAotEager,  ///< the same, as autograd has written them out
+  kAotEagerDecomposed,  ///< the same, taken to pieces as Inductor does
+  kInductor,            ///< Inductor, with the random numbers of eager PyTorch
+  kAsWritten,           ///< what the program asks for
+};
+constexpr std::string_view words_of(CompileRung /*type*/) {
+  return "untouched off eager aot_eager aot_eager_decomp_partition inductor as_written";
+}
 enum class RngMode { kDevice, kHost };
 constexpr std::string_view words_of(RngMode /*type*/) { return "device host"; }
 enum class GradMode { kDisabled, kEnabled, kInference };

@@ -495,11 +495,26 @@ bool is_said_beside(std::string_view record, std::string_view name) {
           name == core::kLocalEpsilon);
 }
 
+/// At the place of a tensor: there is a text.
+constexpr std::uintptr_t kIsText = 1;
+
 /// What is said beside the values of a record, and compared by nobody.
 capture::NamedValues following_from(std::string_view record, const capture::NamedValues& values) {
   if (record == core::kStepRecord) return numbers_of_step(values);
   if (record == core::kBatchRecord) return samples_of_batch(values);
   return {};
+}
+
+/// What a region returns, where code was generated for it: kernels that nobody records have written
+/// it, perhaps into memory that a recorded operator had filled before.
+std::vector<at::Tensor> written_by_generated_code(const capture::NamedValues& values) {
+  std::vector<at::Tensor> written;
+  bool is_generated = false;
+  for (const auto& [name, value] : values) {
+    is_generated |= name == core::kRegionOperators;
+    if (value.isTensor()) written.push_back(value.toTensor());
+  }
+  return is_generated ? written : std::vector<at::Tensor>();
 }
 
 /// Runs `work`; what it throws is returned as text.
@@ -905,7 +920,8 @@ void repro_check_values(const char* record,
                         std::size_t count,
                         const char* names,
                         void* const* tensors,
-                        const double* numbers) {
+                        const double* numbers,
+                        const char* texts) {
   when_active([&](capture::Capture& capture) {
     capture::NamedValues values;
     capture::NamedValues follows;
@@ -913,6 +929,12 @@ void repro_check_values(const char* record,
     for (std::size_t i = 0; i < count; ++i) {
       const std::string_view name = names;
       names += name.size() + 1;
+      if (reinterpret_cast<std::uintptr_t>(tensors[i]) == kIsText) {
+        const std::string_view text = texts;
+        texts += text.size() + 1;
+        follows.emplace_back(name, std::string(text));
+        continue;
+      }
       (is_said_beside(record, name) ? follows : values)
           .emplace_back(
               name,
@@ -925,11 +947,11 @@ void repro_check_values(const char* record,
         follows.emplace_back(std::move(name), std::move(text));
       }
     }
-    capture.record_values(record,
-                          values,
-                          follows,
-                          is_step ? Recording::written_unseen(values) : std::vector<at::Tensor>(),
-                          recording()->sites().keeps_values(capture.step()));
+    std::vector<at::Tensor> written;
+    if (is_step) written = Recording::written_unseen(values);
+    if (record == core::kRegionRecord) written = written_by_generated_code(values);
+    capture.record_values(
+        record, values, follows, written, recording()->sites().keeps_values(capture.step()));
   });
 }
 

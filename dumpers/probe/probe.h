@@ -158,12 +158,16 @@ void repro_check_name_root(const char* until_now, const char* name);
 
 /// Appends a record of named values that no operator made.
 /// @param names    one after the other, each with a null behind it
-/// @param tensors  addresses of their TensorImpl; null at a place: the number stands there instead
+/// @param tensors  addresses of their TensorImpl; null at a place: the number stands there instead;
+/// 1:
+///                 the next of the texts, which is said beside the values, and compared by nobody
+/// @param texts    as names
 void repro_check_values(const char* record,
                         std::size_t count,
                         const char* names,
                         void* const* tensors,
-                        const double* numbers);
+                        const double* numbers,
+                        const char* texts);
 
 /// L2 norms of tensors; NaN of one that cannot be read.
 /// @param norms  filled in, one for each

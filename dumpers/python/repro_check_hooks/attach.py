@@ -102,6 +102,7 @@ _WATCHED = {
     "triton.runtime.autotuner": ("kernels", "on_autotuner"),
     "torch._inductor.runtime.triton_heuristics": ("kernels", "on_heuristics"),
     "torch._inductor.utils": ("compiled", "on_inductor"),
+    "torch._inductor.output_code": ("compiled", "on_generated_code"),
     "safetensors.torch": ("kernels", "on_safetensors"),
     "torch._dynamo.callback": ("compiled", "on_compiler"),
     "torch._dynamo.guards": ("compiled", "on_guards"),

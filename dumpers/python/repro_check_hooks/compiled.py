@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiled code: a region is one record of what goes in and one of what comes out."""
 import contextlib
+import ctypes
 
-from . import hooks, record_names
+from . import hooks, record_names, rungs
 from .hooks import Excluded, Instead, guarded, unseen, watch, within
-from .values import leaves
+from .values import is_tensor, leaves, parts
 
 TYPE_CHECKING = False  # the module typing is not loaded into programs
 if TYPE_CHECKING:
@@ -57,23 +58,68 @@ def on_guards(module):
 
 def on_compiled_graph(module):
 
-    def compiled(_token, made, _graph, traced, *_args, **_kwargs):
+    def compiling(output_graph, *_args, **_kwargs):
+        return rungs.swap(output_graph) if rungs.is_asked() else (output_graph, output_graph.compiler_fn)
+
+    def compiled(_token, made, graph, traced, *_args, **_kwargs):
         if hooks.recording is not None:
-            return Instead((_region(hooks.recording, made, traced),))
+            return Instead((_region(hooks.recording, made, traced, graph.root_tx.f_code),))
 
-    watch(module.OutputGraph, "call_user_compiler", None, guarded(compiled))
+    def leave(token, _error):
+        rungs.put_back(token)
+
+    watch(module.OutputGraph, "call_user_compiler", guarded(compiling), guarded(compiled), leave)
 
 
-def _region(recording, compiled, traced):
+def on_generated_code(module):
+    """Kernels that were generated fill memory that a recorded operator may have filled before: what comes out of them,
+    forward and backward, is read anew wherever it is read."""
+
+    def ran(_token, results, _graph, *_args, **_kwargs):
+        if hooks.attached() is not None:
+            _written_unseen(hooks.recording, results)
+
+    watch(module.CompiledFxGraph, "__call__", lambda *_args, **_kwargs: True, guarded(ran))
+
+
+def _written_unseen(recording, values, unless=lambda _tensor: False):
+    for name, value in leaves("", values):
+        if is_tensor(value) and not unless(value):
+            for _, part in parts(name, value):
+                recording.probe.repro_check_shared(ctypes.c_void_p(part._cdata))
+
+
+def _may_have_written(recording, args):
+    """Nor does an operator tell of what generated code writes in place of what it is given, where autograd does not
+    guard it, as it does parameters."""
+    guards = recording.torch.is_grad_enabled()
+    _written_unseen(recording, args, lambda tensor: guards and tensor.is_leaf and tensor.requires_grad)
+
+
+def _region(recording, compiled, traced, code):
     """`compiled`, with a record of what goes in and one of what comes out: operators that were fused
     inside are seen by nobody, so how many there were is said."""
     if recording.of_blocks:
         return recording.modules.region(compiled)
     count = sum(1 for node in traced.graph.nodes if node.op.startswith("call_"))
+    if rungs.is_asked():
+        region = rungs.Region(recording, traced, code)
+        generated = rungs.generates()
+
+        def run_on_rung(*args):
+            guarded(region.before)(args)
+            result = compiled(*args)
+            if generated:
+                guarded(_may_have_written)(recording, args)
+            guarded(region.behind)(result, [(record_names.REGION_OPERATORS, float(count))] if generated else [])
+            return result
+
+        return run_on_rung
 
     def run(*args):
         recording.record(record_names.REGION_INPUTS_RECORD, guarded(leaves)(record_names.INPUT_VALUES, args) or [])
         result = compiled(*args)
+        guarded(_may_have_written)(recording, args)
         recording.record(record_names.REGION_RECORD, guarded(lambda: [
             (record_names.REGION_OPERATORS, float(count)), *leaves(record_names.OUTPUT_VALUES, result)])() or [])
         return result

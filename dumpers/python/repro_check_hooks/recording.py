@@ -288,7 +288,9 @@ class Recording:
         if names.count("\0") >= len(values):
             raise ValueError("a name has a null in it")
         # Faster to make than arrays of ctypes, and a step of an optimizer has thousands.
-        tensors = array.array("Q", [0 if isinstance(value, float) else value._cdata for _, value in values])
+        tensors = array.array("Q", [0 if isinstance(value, float) else 1 if isinstance(value, str) else value._cdata
+                                    for _, value in values])
         numbers = array.array("d", [value if isinstance(value, float) else 0.0 for _, value in values])
         self.probe.repro_check_values(kind.encode(), ctypes.c_size_t(len(values)), names.encode(),
-                                      *[ctypes.c_void_p(each.buffer_info()[0]) for each in (tensors, numbers)])
+                                      *[ctypes.c_void_p(each.buffer_info()[0]) for each in (tensors, numbers)],
+                                      "\0".join([value for _, value in values if isinstance(value, str)]).encode())

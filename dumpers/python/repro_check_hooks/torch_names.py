@@ -30,6 +30,7 @@ _OF_STAGES = "the passes in which a pipeline stage determines shapes are compare
 _ORDER = "the samples of a batch are not recorded"
 _PARTS = "distributed tensors are not compared"
 _RANDOM = "draws from the module random are not recorded"
+_RUNGS = "the rungs of compiling cannot be recorded"
 _SCALED = "loss scales and skipped steps are not recorded"
 _STEPS = "steps of optimizers are not recorded"
 _TUNING = "trial launches of an autotuner are recorded as part of the program"
@@ -131,6 +132,17 @@ NAMES: "Dict[str, Dict[str, Row]]" = {
     },
     "torch._dynamo.eval_frame": {
         "OptimizedModule()._orig_mod": ("2.0", "", "names of parameters change when a module is compiled"),
+    },
+    "torch._dynamo.repro.after_dynamo": {
+        "WrapBackendDebug()._torchdynamo_orig_backend": ("2.6", "", _RUNGS),
+    },
+    "torch._functorch.partitioners": {
+        "min_cut_rematerialization_partition": ("2.0", "", _RUNGS),
+    },
+    "torch._inductor.output_code": {
+        "CompiledFxGraph()._boxed_call": ("2.6", "", _RUNGS),
+        "CompiledFxGraph.__call__": (
+            "2.6", "", "gradients of compiled code may be taken for what an operator in it had written before"),
     },
     "torch._inductor.runtime.triton_heuristics": {
         "CachingAutotuner.benchmark_all_configs": ("2.4", "", _TUNING),
