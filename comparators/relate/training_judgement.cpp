@@ -21,48 +21,6 @@
 namespace repro_check::comparators {
 namespace {
 
-/// How far two tensors are from float64, summed over the elements that they have in common.
-struct Distances {
-  double exact = 0;    ///< squares, on what B begins the step with
-  double error_a = 0;  ///< squares of A's distance from float64, on what A begins with
-  double error_b = 0;  ///< of B's, on what B begins with
-  double along = 0;    ///< of B's values with float64's
-  double other = 0;    ///< squares of B's values
-  double elements = 0;
-
-  void add(double one, double own, double b, double value) {
-    exact += std::isfinite(value) ? value * value : 0;
-    error_a += squared_distance(one, own);
-    error_b += squared_distance(b, value);
-    along += b * value;
-    other += b * b;
-    ++elements;
-  }
-  void add(const Distances& more) {
-    exact += more.exact;
-    error_a += more.error_a;
-    error_b += more.error_b;
-    along += more.along;
-    other += more.other;
-    elements += more.elements;
-  }
-};
-
-/// What is usual in a kind and step.
-struct Usual {
-  double error = 0;     ///< of A, relative
-  double element = 0;   ///< size of one, in root mean square
-  double rounding = 0;  ///< of the coarsest dtype of B
-
-  [[nodiscard]] double floor(const Distances& of) const {
-    const double size = std::sqrt(of.exact);
-    return std::max({std::sqrt(of.error_a),
-                     error * size,
-                     rounding * size,
-                     rounding * element * std::sqrt(of.elements)});
-  }
-};
-
 /// The one number that B's values are A's times; empty where there is none.
 std::optional<double> factor_of(const Distances& of, double floor) {
   if (!(of.exact > 0) || !std::isfinite(of.along) || !std::isfinite(of.other)) return std::nullopt;
