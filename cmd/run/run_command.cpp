@@ -17,6 +17,7 @@
 #include "cmd/recording/recording.h"
 #include "cmd/reports/report_flags.h"
 #include "cmd/reports/verdict.h"
+#include "cmd/run/rungs.h"
 #include "cmd/run/runs.h"
 #include "cmd/terminal/logging.h"
 #include "cmd/terminal/output.h"
@@ -45,8 +46,10 @@ class RunCommand final : public Command {
 
   core::ExitCode run(const GlobalOptions& globals) override {
     config_.set("/compare/numbers", numbers_.json());
-    const configs::Config config = config_.load(out_, repeat_);
+    const auto seeds = vary_ ? configs::ProgramSeed::kZero : configs::ProgramSeed::kNone;
+    const configs::Config config = config_.load(out_, repeat_, seeds);
     report_.check_output(&config.report);
+    if (vary_) return vary(config, globals);
     const OutputLocks held = hold_alone(output_directories(config));
     RunOutputs outputs(output_directories(config));
     const bool digests_first = starts_with_digests(config);
@@ -90,6 +93,14 @@ class RunCommand final : public Command {
         "your program will run {} times{}; each run writes its files again", runs, again));
   }
 
+  [[nodiscard]] core::ExitCode vary(const configs::Config& config,
+                                    const GlobalOptions& globals) const {
+    if (*vary_ != "compile") {
+      throw usage_error("--vary " + *vary_ + ": expected compile, what torch.compile does");
+    }
+    return climb_rungs(config, force_, report_, globals);
+  }
+
   [[nodiscard]] core::ExitCode finish(const GlobalOptions& globals,
                                       const configs::Config& config,
                                       const Round& round) {
@@ -116,6 +127,7 @@ class RunCommand final : public Command {
   bool check_observer_ = flag(&check_observer_, "--check-observer");
   bool explain_ = flag(&explain_, "--explain");
   NumbersFlag numbers_ = group(&numbers_);
+  std::optional<std::string> vary_ = value(&vary_, "--vary compile");
   ReportFlags report_ = group(&report_);
 };
 

@@ -47,7 +47,9 @@ constexpr std::string_view kIds =
     "module-with-other-weights|module-beyond-floor|logits-scaled|"
     "training-starts-elsewhere|training-reads-other|loss-beyond-floor|norm-beyond-floor|"
     "gradient-scaled|gradient-partial|gradient-beyond-floor|optimizer-state-beyond-floor|"
-    "parameter-beyond-floor";
+    "parameter-beyond-floor|"
+    "captured-otherwise|autograd-beyond-floor|decomposition-beyond-floor|kernel-beyond-floor|"
+    "compiled-code-draws-its-own";
 static_assert(std::ranges::count(kIds, '|') == static_cast<std::ptrdiff_t>(kLastFinding),
               "every FindingId has its id, in its order");
 

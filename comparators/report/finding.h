@@ -157,8 +157,14 @@ enum class FindingId : std::uint8_t {
   kTrainingGradientBeyond,
   kTrainingStateBeyond,
   kTrainingStepBeyond,
+  // Where compiled code parts from the same operators called one by one.
+  kCompiledCaptureDiffers,
+  kCompiledAutogradBeyond,
+  kCompiledDecompositionBeyond,
+  kCompiledKernelBeyond,
+  kCompiledDrawsItsOwn,
 };
-inline constexpr FindingId kLastFinding = FindingId::kTrainingStepBeyond;
+inline constexpr FindingId kLastFinding = FindingId::kCompiledDrawsItsOwn;
 /// `gradients-not-reduced`: stable, in JSON and in expectations.
 std::string_view finding_id(FindingId id) noexcept;
 

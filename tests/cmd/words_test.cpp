@@ -72,6 +72,7 @@ constexpr std::array kTables{
     Placed{"RELATE.md", "relate"},
     Placed{"RELATE.md", "weights"},
     Placed{"RELATE.md", "training"},
+    Placed{"RELATE.md", "compiled"},
 };
 
 /// Puts the tables of a page between their marks.
