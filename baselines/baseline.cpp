@@ -1190,7 +1190,7 @@ std::vector<Change> weight_changes(const Baseline& accepted, const Baseline& now
 
 std::string describe_changes(const Baseline& accepted, const Baseline& now) {
   if (accepted.blocks && now.blocks) {
-    const std::string changes = describe_changes(*accepted.blocks, *now.blocks);
+    std::string changes = describe_changes(*accepted.blocks, *now.blocks);
     if (!changes.empty()) return changes;
     return accepted.ops == now.ops ? "no border changes"
                                    : "no border changes, but batches, losses or steps do";

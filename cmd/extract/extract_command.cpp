@@ -59,8 +59,8 @@ enum class Language { kPython, kCpp };
 
 /// How each language writes what a reproducer is made of, in formats of fmt.
 const Json& spellings() {
-  static const Json kSpellings = Json::parse(builtin_text("extract/spellings.json"));
-  return kSpellings;
+  static const Json texts = Json::parse(builtin_text("extract/spellings.json"));
+  return texts;
 }
 
 template <typename... Arguments>

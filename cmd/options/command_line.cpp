@@ -148,7 +148,7 @@ struct Options::Given {
                             mend(given, option_line(cli) + "\n" + see));
   }
   [[nodiscard]] std::string mend(const std::string& given, const std::string& otherwise) const {
-    if (const std::string own = rules.mend ? rules.mend(given) : std::string(); !own.empty()) {
+    if (std::string own = rules.mend ? rules.mend(given) : std::string(); !own.empty()) {
       return own;
     }
     return given.empty() ? otherwise : near_hint(given, cli.words, otherwise);
@@ -553,6 +553,7 @@ std::optional<std::string> Options::parse(const std::vector<const char*>& words,
                                           std::size_t columns) {
   const std::vector<std::string> with_all = with_values(take_command(words));
   std::vector<const char*> own;
+  own.reserve(with_all.size());
   for (const std::string& word : with_all) own.push_back(word.c_str());
   bool lacks_value = false;
   try {

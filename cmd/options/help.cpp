@@ -66,8 +66,8 @@ std::string usage(const CliVerb& verb, const std::string& words) {
   }
   for (const CliOption& positional : verb.positionals) {
     std::string name = positional.names.front() + (positional.repeats ? "..." : "");
-    if (positional.takes == Takes::kCommand) name = "-- " + name;
-    text += positional.required ? " " + name : " [" + name + "]";
+    if (positional.takes == Takes::kCommand) name.insert(0, "-- ");
+    text += positional.required ? fmt::format(" {}", name) : fmt::format(" [{}]", name);
   }
   const bool below_tool = words.find(' ') != std::string::npos;
   if (!verb.verbs.empty()) text += below_tool ? " [COMMAND]" : " COMMAND";

@@ -50,7 +50,7 @@ void put_names(const std::vector<std::string>& names, Json& into) {
 /// `lr[0] is 0.1 on rank 0, 0.2 on rank 1`, `2 parameter groups on rank 0, 1 parameter group on
 /// rank 1`.
 std::string numbers_text(const ReplicaDifference& difference) {
-  const std::string said = joined(difference.numbers, ", ", [&](const auto& number) {
+  std::string said = joined(difference.numbers, ", ", [&](const auto& number) {
     const std::string value =
         difference.other_groups
             ? format_count(static_cast<std::uint64_t>(number.value), "parameter group")
@@ -111,7 +111,7 @@ bool leads_with_proof(const RanksReport& report) {
 std::string code_of(const RanksReport& report, const RankReads& reads) {
   const ReplicaDifference* first = report.leading();
   if (first == nullptr && !leads_with_proof(report)) return {};
-  const std::string line = first == nullptr ? report.findings.front().where.line : std::string();
+  std::string line = first == nullptr ? report.findings.front().where.line : std::string();
   if (!line.empty()) return line;
   const PartingRecord place = first == nullptr ? PartingRecord() : parting_record(*first);
   const auto rank = std::ranges::find_if(reads.ranks, [&](const comparators::RankRead& each) {

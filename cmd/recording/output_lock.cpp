@@ -243,7 +243,9 @@ bool RunOutputs::may_replace(const fs::path& place) const {
 void RunOutputs::discard_others(const std::vector<fs::path>& kept) {
   std::set<fs::path> places;
   for (const fs::path& place : kept) places.insert(whole_name(place));
-  for (auto& [whole, directory] : directories_) {
+  for (auto& each : directories_) {
+    const fs::path& whole = each.first;
+    auto& directory = each.second;
     std::erase_if(directory.dumps, [&](const auto& dump) {
       const fs::path place = whole / dump.first;
       if (places.contains(place)) return false;

@@ -176,6 +176,7 @@ std::vector<const AttachedProcess*> ranks_among(const std::vector<AttachedProces
     if (known == nullptr || comes_before(process, *known)) known = &process;
   }
   std::vector<const AttachedProcess*> ranks;
+  ranks.reserve(by_rank.size());
   for (const auto& [rank, process] : by_rank) ranks.push_back(process);
   return ranks;
 }

@@ -153,6 +153,7 @@ std::optional<comparators::Phrase> mixture_of(const std::vector<RankPair>& pairs
   }
   if (ranks.size() < 2) return std::nullopt;
   std::vector<std::string> texts;
+  texts.reserve(ranks.size());
   for (const auto& [run, list] : ranks) {
     texts.push_back(fmt::format("{} on {}", run, comparators::numbered("rank", list)));
   }

@@ -69,18 +69,18 @@ Catalogue read_catalogue() {
 }  // namespace
 
 const Catalogue& catalogue() {
-  static const Catalogue kCatalogue = read_catalogue();
-  return kCatalogue;
+  static const Catalogue whole = read_catalogue();
+  return whole;
 }
 
 namespace {
 
 /// What options.json says of a verb.
 const Json& texts_of_verb(std::string_view verb) {
-  static const Json kTexts = Json::parse(options_text());  // alone: every start needs it
-  static const Json kNothing = Json::object();
-  const auto found = kTexts.find(std::string(verb));
-  return found == kTexts.end() ? kNothing : *found;
+  static const Json texts = Json::parse(options_text());  // alone: every start needs it
+  static const Json nothing = Json::object();
+  const auto found = texts.find(std::string(verb));
+  return found == texts.end() ? nothing : *found;
 }
 
 }  // namespace
@@ -100,9 +100,9 @@ const FindingRow& row_of(comparators::FindingId id) {
 }
 
 const CauseRow& row_of(comparators::CauseKind kind) {
-  static const CauseRow kNothing;
+  static const CauseRow nothing;
   return kind == comparators::CauseKind::kNone
-             ? kNothing
+             ? nothing
              : catalogue().causes.at(std::string(comparators::cause_id(kind)));
 }
 

@@ -39,7 +39,7 @@ Json fields_json(const std::vector<comparators::Field>& fields) {
 
 std::vector<comparators::Field> fields_in(const Json& json) {
   std::vector<comparators::Field> fields;
-  for (const auto& [name, value] : json.items()) fields.push_back({name, value_in(value)});
+  for (const auto& [name, value] : json.items()) fields.emplace_back(name, value_in(value));
   return fields;
 }
 

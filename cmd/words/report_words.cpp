@@ -588,7 +588,7 @@ std::string slice_text(const comparators::TensorComparison& tensor) {
 }
 
 std::string amount_text(const comparators::TensorComparison& tensor) {
-  const std::string note = sentence_of(tensor.note);
+  std::string note = sentence_of(tensor.note);
   if (tensor.outcome == TensorOutcome::kMismatch || !tensor.metrics) {
     const bool is_mismatch = tensor.outcome == TensorOutcome::kMismatch;
     if (!note.empty()) return note;

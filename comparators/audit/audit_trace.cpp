@@ -126,8 +126,8 @@ std::uint32_t AuditTrace::number(const std::shared_ptr<const core::CallSite>& si
 core::Digest AuditTrace::zeros(std::uint64_t bytes) {
   const auto [found, is_new] = zeros_.try_emplace(bytes);
   if (!is_new) return found->second;
-  static const std::vector<std::byte> kLeaf(core::kDigestChunk);
-  const std::span<const std::byte> leaf(kLeaf);
+  static const std::vector<std::byte> zeros(core::kDigestChunk);
+  const std::span<const std::byte> leaf(zeros);
   const std::uint64_t rest = bytes % core::kDigestChunk;
   std::vector<core::Digest> leaves;
   if (bytes >= core::kDigestChunk) {

@@ -141,6 +141,7 @@ std::vector<Finding> find_twice_in_a_batch(std::span<const AuditShare> shares) {
     }
   }
   std::vector<Finding> findings;
+  findings.reserve(by_loader.size());
   for (auto& [loader, finding] : by_loader) {
     findings.push_back(std::move(finding).with("samples", counts[loader]));
   }

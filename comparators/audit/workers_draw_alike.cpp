@@ -56,7 +56,8 @@ std::vector<Finding> find_workers_draw_alike(const AuditTrace& trace) {
   }
   std::vector<Finding> findings;
   std::set<std::pair<std::int64_t, TextId>> told;
-  for (auto& [key, epoch] : epochs) {
+  for (auto& each : epochs) {
+    auto& epoch = each.second;
     const auto workers = static_cast<std::size_t>(epoch.front()->workers);
     // Workers that had none to make say nothing.
     epoch.resize(epoch.size() / workers * workers);
@@ -72,7 +73,7 @@ std::vector<Finding> find_workers_draw_alike(const AuditTrace& trace) {
       if (!has_other || !core::is_floating(entry.dtype) || entry.is_single) continue;
       const auto list = entries(trace, epoch, entry.slot);
       if (list.empty() || !repeats_in_rounds(list, workers)) continue;
-      if (!told.insert({key.first, entry.slot}).second) continue;
+      if (!told.insert({each.first.first, entry.slot}).second) continue;
       findings.push_back(
           trace.at(FindingId::kWorkersDrawAlike, Finding::Weight::kProof, epoch.front()->call)
               .with("slot", trace.text(entry.slot))

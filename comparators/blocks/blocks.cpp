@@ -90,12 +90,14 @@ std::pair<std::vector<std::size_t>, std::vector<std::size_t>> pair_up(
   const std::vector<std::size_t> right = by_key(theirs);
   for (std::size_t i = 0, j = 0; i < left.size() && j < right.size();) {
     const auto order = ours[left[i]].key() <=> theirs[right[j]].key();
+    // NOLINTBEGIN(modernize-use-nullptr): clang-tidy 14 misreads comparisons with 0
     if (order == 0) {
       to_theirs[left[i]] = right[j];
       to_ours[right[j]] = left[i];
     }
     if (order <= 0) ++i;
     if (order >= 0) ++j;
+    // NOLINTEND(modernize-use-nullptr)
   }
   return {std::move(to_theirs), std::move(to_ours)};
 }
@@ -473,8 +475,8 @@ void lead_with_block(Report& report) {
 }
 
 core::OpRange steps_to_open(const Report& report) {
-  static const BlockComparison kNothing;
-  const BlockComparison& blocks = report.blocks ? *report.blocks : kNothing;
+  static const BlockComparison nothing;
+  const BlockComparison& blocks = report.blocks ? *report.blocks : nothing;
   const core::OpRecord& record = shown_record(*report.first_divergence);
   const std::uint64_t every = std::max<std::uint64_t>(1, blocks.every);
   core::OpRange steps{record.step - std::min<std::uint64_t>(record.step, every), record.step};

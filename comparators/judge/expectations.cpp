@@ -22,7 +22,7 @@ bool matches(const ExpectedSpec& entry, const core::OpRecord& record) {
 }
 
 std::string describe(const ExpectedSpec& entry) {
-  const std::string text =
+  std::string text =
       describe_patterns({{"operator", entry.op}, {"module", entry.module}, {"phase", entry.phase}});
   if (entry.id.empty()) return text;
   return fmt::format("{}{}id {}", text, text.empty() ? "" : ", ", entry.id);
