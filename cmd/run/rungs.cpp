@@ -11,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "cmd/options/compare_options.h"
 #include "cmd/options/config_options.h"
 #include "cmd/recording/output_lock.h"
 #include "cmd/recording/recording.h"
@@ -22,6 +21,7 @@
 #include "cmd/run/rungs_view.h"
 #include "cmd/run/runs.h"
 #include "cmd/terminal/logging.h"
+#include "comparators/relate/left_numbers.h"
 #include "comparators/relate/regions.h"
 #include "comparators/relate/rung_judgement.h"
 #include "core/text/text.h"
@@ -82,7 +82,6 @@ class Climb {
       return true;
     }
     if (!is_same_as_off()) return failed_ == nullptr;
-    ladder_.climbed.push_back({CompileRung::kEager, {}, true});
     for (std::size_t i = 2; i < jobs_.size() && !is_done(); ++i) {
       if (!record(i) || !judge_rung(i)) return false;
     }
@@ -121,22 +120,14 @@ class Climb {
   /// Whether the program computes what it does with nothing compiled. Where not, whether that
   /// repeats is asked first.
   bool is_same_as_off() {
-    comparators::CompareOptions options = compare_options(config_.compare);
-    options.spec.numbers.emplace();
-    const auto compared = [&](const std::filesystem::path& other) {
-      const std::array reports{judge(jobs_[0].dump, other, options)};
-      return worst_exit(reports);
-    };
-    const core::ExitCode code = compared(jobs_[1].dump);
-    if (code == core::ExitCode::kReproducible) return true;
-    ladder_.next = fmt::format("repro-check diff {} {} --numbers",
-                               shell_quote(jobs_[0].dump.string()),
-                               shell_quote(jobs_[1].dump.string()));
-    if (code != core::ExitCode::kDivergence) {
+    const comparators::LeftNumbers left = comparators::compare_left(*off_, *eager_.dump);
+    ladder_.climbed.push_back({CompileRung::kEager, {}, left.alike});
+    if (left.alike == comparators::LeftAlike::kNothing) {
       stop(NoVerdict::kNothingRelated,
-           "losses, parameters and results of eager and off could not all be compared");
-      return false;
+           "the program leaves no losses, parameters or numbers by which eager and off compare");
     }
+    if (left.alike != comparators::LeftAlike::kApart) return !is_done();
+    ladder_.climbed.clear();
     RecordingJob again = jobs_[0];
     again.run.name = again.run.name + "-again";
     again.dump = config_.dump_directory(again.run);
@@ -145,14 +136,16 @@ class Climb {
     const bool has_recorded = record(jobs_.size() - 1);
     jobs_.pop_back();
     if (!has_recorded) return false;
-    if (compared(again.dump) != core::ExitCode::kReproducible) {
-      ladder_.next.clear();
+    const auto repeated = open_own(again.dump);
+    if (comparators::compare_left(*off_, *repeated).alike != comparators::LeftAlike::kSame) {
       stop(NoVerdict::kNothingRelated,
            "the program gives other numbers each time, with nothing compiled");
       return false;
     }
-    ladder_.findings.push_back(
-        Finding{FindingId::kCompiledCaptureDiffers, Finding::Weight::kProof});
+    ladder_.findings.push_back(comparators::captured_otherwise(left));
+    ladder_.next = fmt::format("repro-check diff {} {}",
+                               shell_quote(jobs_[0].dump.string()),
+                               shell_quote(jobs_[1].dump.string()));
     return false;
   }
 
@@ -165,7 +158,7 @@ class Climb {
         report.has_diverged() && report.findings.front().id == FindingId::kCompiledDrawsItsOwn;
     auto& findings = draws ? ladder_.notes : ladder_.findings;
     findings.insert(findings.end(), report.findings.begin(), report.findings.end());
-    if (!is_done()) ladder_.climbed.push_back({rung, std::move(report), false});
+    if (!is_done()) ladder_.climbed.push_back({rung, std::move(report), std::nullopt});
     const bool is_generated = ladder_.has_diverged() && rung == CompileRung::kInductor;
     return !is_generated || find_lowering(jobs_[i]);
   }

@@ -26,7 +26,8 @@ core::ExitCode exit_code_of(const Ladder& ladder) {
 
 Json of_rung(const ClimbedRung& rung) {
   return {{"rung", core::name_of(rung.rung)},
-          {"is_reference", rung.is_reference},
+          {"is_same", rung.left == comparators::LeftAlike::kSame},
+          {"is_near", rung.left == comparators::LeftAlike::kNear},
           {"judged", json_integer(rung.report.judged)},
           {"equal", json_integer(rung.report.equal)},
           {"worst_within", json_number(rung.report.worst)}};
@@ -89,7 +90,8 @@ Json document_of(const Ladder& ladder, const core::DumpSource& off) {
 
 std::string body_of(Json document) {
   if (!document["findings"].empty()) document["first"] = document["findings"].front();
-  for (Json& rung : document["climbed"]) rung["is_within"] = !rung["is_reference"].get<bool>();
+  for (Json& rung : document["climbed"])
+    rung["is_within"] = rung["rung"] != core::name_of(core::CompileRung::kEager);
   Json fixed = document["findings"];
   for (const Json& note : document["notes"]) fixed.push_back(note);
   document["fixes"] = fixes_of(fixed);

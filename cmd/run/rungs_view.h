@@ -3,12 +3,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "cmd/relate/shadow.h"
 #include "cmd/reports/report_flags.h"
 #include "cmd/terminal/global_options.h"
+#include "comparators/relate/left_numbers.h"
 #include "comparators/relate/rung_judgement.h"
 #include "comparators/report/finding.h"
 #include "core/error.h"
@@ -21,7 +23,8 @@ namespace repro_check::cmd {
 struct ClimbedRung {
   core::CompileRung rung{};
   comparators::RungReport report;
-  bool is_reference = false;  ///< it was held against the program with nothing compiled
+  /// Of rung eager, how it compares with the program with nothing compiled.
+  std::optional<comparators::LeftAlike> left = {};
 };
 
 struct Ladder {

@@ -265,6 +265,15 @@ RungReport judge_rung(const TwoRungs& rungs,
   return report;
 }
 
+Finding captured_otherwise(const LeftNumbers& left) {
+  Finding finding{FindingId::kCompiledCaptureDiffers, Finding::Weight::kProof};
+  finding.with("is_loss", left.kind == LeftKind::kLoss)
+      .with("is_parameters", left.kind == LeftKind::kParameters)
+      .with("is_number", left.kind == LeftKind::kNumber)
+      .with("at", left.at);
+  return finding;
+}
+
 void blame_operator(const Region& region,
                     const std::string& node,
                     const std::string& name,

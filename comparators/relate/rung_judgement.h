@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "comparators/relate/left_numbers.h"
 #include "comparators/relate/regions.h"
 #include "comparators/relate/two_passes.h"
 #include "comparators/report/finding.h"
@@ -70,6 +71,9 @@ RungReport judge_rung(const TwoRungs& rungs,
                       core::CompileRung rung,
                       const std::function<std::vector<double>(std::size_t, std::size_t)>& shadow,
                       const std::vector<std::uint64_t>& cuts = {});
+
+/// Rung eager leaves other numbers than the program with nothing compiled.
+Finding captured_otherwise(const LeftNumbers& left);
 
 /// Puts an operator of the region in the place of what a finding names: alone it is at fault.
 /// @param name  as PyTorch's dispatcher has it

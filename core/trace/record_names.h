@@ -42,6 +42,8 @@ inline constexpr std::string_view kWrittenRecord = "repro_check::written";
 inline constexpr std::string_view kTensorRecord = "repro_check::tensor";
 /// The tensor on which `backward()` was called.
 inline constexpr std::string_view kLossRecord = "repro_check::loss";
+/// `loss`: its number is kept at every level.
+inline constexpr std::string_view kLossValues = "loss";
 /// Gradients were clipped by their norm.
 inline constexpr std::string_view kClipRecord = "repro_check::clip_grad";
 /// `clip_grad`: computed by `clip_grad_norm_` or given to `clip_grads_with_norm_`.

@@ -58,15 +58,21 @@ def on_guards(module):
 
 def on_compiled_graph(module):
 
-    def compiling(output_graph, *_args, **_kwargs):
-        return rungs.swap(output_graph) if rungs.is_asked() else (output_graph, output_graph.compiler_fn)
+    def compiling(output_graph, traced, *_args, **_kwargs):
+        given, region = output_graph.compiler_fn, None
+        if rungs.is_asked() and hooks.recording is not None:
+            # Before a compiler writes the graph anew.
+            region = rungs.Region(hooks.recording, traced, output_graph.root_tx.f_code)
+            output_graph.compiler_fn = rungs.compiler_in_place_of(given)
+        return output_graph, given, region
 
-    def compiled(_token, made, graph, traced, *_args, **_kwargs):
+    def compiled(token, made, _graph, traced, *_args, **_kwargs):
         if hooks.recording is not None:
-            return Instead((_region(hooks.recording, made, traced, graph.root_tx.f_code),))
+            return Instead((_region(hooks.recording, made, traced, token[2]),))
 
     def leave(token, _error):
-        rungs.put_back(token)
+        output_graph, given, _region = token
+        output_graph.compiler_fn = given
 
     watch(module.OutputGraph, "call_user_compiler", guarded(compiling), guarded(compiled), leave)
 
@@ -96,14 +102,13 @@ def _may_have_written(recording, args):
     _written_unseen(recording, args, lambda tensor: guards and tensor.is_leaf and tensor.requires_grad)
 
 
-def _region(recording, compiled, traced, code):
+def _region(recording, compiled, traced, region):
     """`compiled`, with a record of what goes in and one of what comes out: operators that were fused
     inside are seen by nobody, so how many there were is said."""
     if recording.of_blocks:
         return recording.modules.region(compiled)
     count = sum(1 for node in traced.graph.nodes if node.op.startswith("call_"))
-    if rungs.is_asked():
-        region = rungs.Region(recording, traced, code)
+    if region is not None:
         generated = rungs.generates()
 
         def run_on_rung(*args):

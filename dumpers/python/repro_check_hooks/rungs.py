@@ -2,6 +2,7 @@
 """Compiling in steps: another backend in the place of Inductor's, and what a region is given, what each of its
 operators gives, what it returns, and the gradients at its borders."""
 import hashlib
+import re
 import weakref
 
 from . import hooks, record_names
@@ -165,8 +166,11 @@ def _line_of(node: "Any") -> str:
 
 
 def graph_digest(graph: "Any") -> str:
-    """Of what a region computes, as the compiler's front end has written it."""
-    return hashlib.sha256(graph.code.encode()).hexdigest()[:16]
+    """Of what a region computes, as the compiler's front end has written it, but for the names of sizes, which differ
+    from run to run."""
+    lines = [f"{node.op} {node.name} {getattr(node.target, '__name__', node.target)} {node.args}"
+             for node in graph.graph.nodes]
+    return hashlib.sha256(re.sub(r"\bs\d+\b", "s", "\n".join(lines)).encode()).hexdigest()[:16]
 
 
 _watched: "List[Any]" = []  # parameters whose gradients are recorded, weak
@@ -178,7 +182,7 @@ class Region:
     def __init__(self, recording: "Any", graph: "Any", code: "Any"):
         self._recording = recording
         nodes = list(graph.graph.nodes)
-        self._inputs = [str(node.target) for node in nodes if node.op == "placeholder"]
+        self._inputs = [re.sub(r"^s\d+$", "s", str(node.target)) for node in nodes if node.op == "placeholder"]
         first = next((line for line in map(_line_of, nodes) if line), "")
         where = first or f"{code.co_filename}:{code.co_firstlineno}"
         digest = graph_digest(graph)
@@ -231,16 +235,9 @@ def generates() -> bool:
     return bool(hooks.plan["compile"] in (_INDUCTOR, "as_written"))
 
 
-def swap(output_graph: "Any") -> "Any":
-    """Puts the compiler of the rung in place. @return what is to be put back"""
-    given = output_graph.compiler_fn
+def compiler_in_place_of(given: "Compiler") -> "Compiler":
+    """That of the rung; `given` itself where that is not Inductor's, which is noted."""
     if not _is_inductor(given):
         hooks.note("rungs", RuntimeError(f"code for {getattr(given, '__name__', given)}, which is not Inductor, is "
                                          "compiled as written"))
-    output_graph.compiler_fn = backend_of(hooks.plan["compile"], given) or given
-    return output_graph, given
-
-
-def put_back(token: "Any") -> None:
-    output_graph, given = token
-    output_graph.compiler_fn = given
+    return backend_of(hooks.plan["compile"], given) or given

@@ -2,6 +2,7 @@
 """`run --vary compile`: a fault of compiled code is found at its rung and line, and healthy code is not accused."""
 import json
 import sys
+import textwrap
 import unittest
 from pathlib import Path
 
@@ -60,6 +61,7 @@ class Rungs(ToolTest):
     def test_captured_otherwise(self):
         document = self.assert_fault("captured", "eager", "captured-otherwise")
         self.assertEqual(self.tool(*document["next"][0].split()[1:]).code, 1)
+        self.assertEqual(document["findings"][0]["fields"]["at"], 0)
 
     def test_graph_breaks(self):
         self.assertEqual(self.assert_healthy("breaks")["regions"], 2)
@@ -71,6 +73,21 @@ class Rungs(ToolTest):
         document = self.assert_healthy("dropout")
         self.assertEqual([note["id"] for note in document["notes"]], ["compiled-code-draws-its-own"])
         self.assertEqual(document["notes"][0]["fields"]["operator"], "dropout")
+
+    def test_a_compiled_optimizer_rounds_otherwise(self):
+        program = self.folder / "optimizer.py"
+        program.write_text(textwrap.dedent("""
+            import torch
+            net = torch.nn.Linear(8, 8)
+            optimizer = torch.optim.Adam(net.parameters())
+            lose = torch.compile(lambda x: net(x).square().mean())
+            step = torch.compile(lambda: optimizer.step())
+            for _ in range(3):
+                optimizer.zero_grad()
+                lose(torch.randn(4, 8)).backward()
+                step()"""), encoding="utf-8")
+        shown = self.tool("run", "--vary", "compile", "-o", "climb", "--", sys.executable, program, timeout=900)
+        self.assertEqual(shown.code, 0, shown.stdout + shown.stderr)
 
     def test_nothing_compiled(self):
         program = self.folder / "plain.py"
