@@ -106,7 +106,7 @@ class RelateCommand final : public Command {
     std::vector<std::uint64_t> cuts;
     if (comparators::can_be_judged(passes, least_) == comparators::NoVerdict::kNone) {
       shadow = shadow_of(plan_of(passes.a.dump()), passes);
-      cuts = cuts_of(*shadow);
+      cuts = shadow->cut_operators();
     }
     const auto report = comparators::judge_passes(
         passes, least_, [&](std::size_t i) { return shadow->values(i); }, cuts);
@@ -131,7 +131,7 @@ class RelateCommand final : public Command {
     std::vector<std::uint64_t> cuts;
     if (comparators::can_be_judged(trainings, least_) == comparators::NoVerdict::kNone) {
       shadow = shadow_of(plan_of(trainings.a.dump_of(trainings.single())), trainings);
-      cuts = cuts_of(*shadow);
+      cuts = shadow->cut_operators();
     }
     const auto report = comparators::judge_trainings(
         trainings,
@@ -148,12 +148,6 @@ class RelateCommand final : public Command {
     if (recorder_) plan.recorder = *recorder_;
     if (timeout_) plan.timeout = std::chrono::seconds(*timeout_);
     return plan;
-  }
-
-  static std::vector<std::uint64_t> cuts_of(const ShadowDump& shadow) {
-    std::vector<std::uint64_t> cuts;
-    for (const replay::ShadowCut& cut : shadow.cuts()) cuts.push_back(cut.op);
-    return cuts;
   }
 
   /// Where an argument is a configuration, its run is recorded as it is needed here.

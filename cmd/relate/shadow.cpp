@@ -70,6 +70,13 @@ void ShadowDump::write_given(std::size_t count, const Given& given) const {
   writer.finish(std::move(manifest));
 }
 
+std::vector<std::uint64_t> ShadowDump::cut_operators() const {
+  std::vector<std::uint64_t> operators;
+  operators.reserve(cuts_.size());
+  for (const replay::ShadowCut& cut : cuts_) operators.push_back(cut.op);
+  return operators;
+}
+
 comparators::ShadowValues ShadowDump::values(std::size_t i) const {
   return {numbers(i, comparators::kExactOutput),
           numbers(i, comparators::kOwnOutput),
@@ -111,6 +118,19 @@ std::unique_ptr<ShadowDump> shadow_of(const ShadowPlan& plan,
   };
   const core::DumpSource& dump = trainings.a.dump_of(trainings.single());
   return std::make_unique<ShadowDump>(plan, dump.manifest(), std::move(wanted), given);
+}
+
+std::unique_ptr<ShadowDump> shadow_of(const ShadowPlan& plan, const comparators::TwoRungs& rungs) {
+  const std::vector<const comparators::RegionTensor*> tensors = comparators::judged_tensors(rungs);
+  std::vector<replay::RecordedTensor> wanted;
+  wanted.reserve(tensors.size());
+  for (const auto* tensor : tensors) wanted.push_back({tensor->op, tensor->tensor});
+  const auto given = [&](std::size_t i) -> std::optional<GivenValues> {
+    auto numbers = comparators::brought_to_a(rungs, i);
+    if (!numbers) return std::nullopt;
+    return GivenValues{tensors[i]->content.shape, *std::move(numbers)};
+  };
+  return std::make_unique<ShadowDump>(plan, rungs.a->dump->manifest(), std::move(wanted), given);
 }
 
 }  // namespace repro_check::cmd

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "comparators/relate/judgement.h"
+#include "comparators/relate/rung_judgement.h"
 #include "comparators/relate/two_passes.h"
 #include "comparators/relate/two_trainings.h"
 #include "core/system/ownership.h"
@@ -59,6 +60,8 @@ class ShadowDump : core::Pinned {
 
   [[nodiscard]] const replay::ShadowCounts& counts() const noexcept { return counts_; }
   [[nodiscard]] const std::vector<replay::ShadowCut>& cuts() const noexcept { return cuts_; }
+  /// The operators that they are at, by op index.
+  [[nodiscard]] std::vector<std::uint64_t> cut_operators() const;
   [[nodiscard]] const std::string& libtorch() const noexcept { return libtorch_; }
 
  private:
@@ -76,5 +79,7 @@ std::unique_ptr<ShadowDump> shadow_of(const ShadowPlan& plan, const comparators:
 /// By comparators::judged_tensors().
 std::unique_ptr<ShadowDump> shadow_of(const ShadowPlan& plan,
                                       const comparators::TwoTrainings& trainings);
+/// By comparators::judged_tensors().
+std::unique_ptr<ShadowDump> shadow_of(const ShadowPlan& plan, const comparators::TwoRungs& rungs);
 
 }  // namespace repro_check::cmd
