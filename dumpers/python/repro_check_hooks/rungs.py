@@ -170,7 +170,12 @@ def graph_digest(graph: "Any") -> str:
     from run to run."""
     lines = [f"{node.op} {node.name} {getattr(node.target, '__name__', node.target)} {node.args}"
              for node in graph.graph.nodes]
-    return hashlib.sha256(re.sub(r"\bs\d+\b", "s", "\n".join(lines)).encode()).hexdigest()[:16]
+    return hashlib.sha256(_without_sizes("\n".join(lines)).encode()).hexdigest()[:16]
+
+
+def _without_sizes(text: str) -> str:
+    """With one name for all sizes that the compiler has made names for."""
+    return re.sub(r"\bs\d+\b", "s", text)
 
 
 _watched: "List[Any]" = []  # parameters whose gradients are recorded, weak
@@ -182,7 +187,7 @@ class Region:
     def __init__(self, recording: "Any", graph: "Any", code: "Any"):
         self._recording = recording
         nodes = list(graph.graph.nodes)
-        self._inputs = [re.sub(r"^s\d+$", "s", str(node.target)) for node in nodes if node.op == "placeholder"]
+        self._inputs = [_without_sizes(str(node.target)) for node in nodes if node.op == "placeholder"]
         first = next((line for line in map(_line_of, nodes) if line), "")
         where = first or f"{code.co_filename}:{code.co_firstlineno}"
         digest = graph_digest(graph)
