@@ -26,7 +26,6 @@
 #include "comparators/relate/rung_judgement.h"
 #include "core/text/text.h"
 #include "dumpers/store/directory/rank_dumps.h"
-#include "dumpers/store/dump_reader.h"
 
 namespace repro_check::cmd {
 namespace {
@@ -65,12 +64,15 @@ configs::Config on_rungs(const configs::Config& config) {
 
 class Climb {
  public:
-  Climb(const configs::Config& config, std::vector<RecordingJob> jobs, Progress& progress)
-      : config_(config), jobs_(std::move(jobs)), progress_(progress) {}
+  Climb(const configs::Config& config,
+        std::vector<RecordingJob> jobs,
+        bool force,
+        Progress& progress)
+      : config_(config), jobs_(std::move(jobs)), force_(force), progress_(progress) {}
 
   /// @return false where a run has failed
   bool climb() {
-    if (!record(0) || !record(1)) return false;
+    if (!record(jobs_[0], 1) || !record(jobs_[1], 2)) return false;
     off_ = open_own(jobs_[0].dump);
     eager_ = comparators::read_regions(open_own(jobs_[1].dump));
     for (const auto& [digest, region] : eager_.regions) ladder_.calls += region.calls;
@@ -83,7 +85,7 @@ class Climb {
     }
     if (!is_same_as_off()) return failed_ == nullptr;
     for (std::size_t i = 2; i < jobs_.size() && !is_done(); ++i) {
-      if (!record(i) || !judge_rung(i)) return false;
+      if (!record(jobs_[i], i + 1) || !judge_rung(i)) return false;
     }
     return true;
   }
@@ -102,9 +104,9 @@ class Climb {
     ladder_.undecided = std::move(undecided);
   }
 
-  bool record(std::size_t i) {
-    const RecordingJob& job = jobs_[i];
-    progress_.begin(i + 1, jobs_.size(), job.run.name);
+  /// @param position  of the rung, from 1; 0 of none. @return false where the run has failed
+  bool record(const RecordingJob& job, std::size_t position) {
+    progress_.begin(position, position == 0 ? 0 : jobs_.size(), job.run.name);
     RecordingResult result = record_where_it_fits(job, {}, progress_);
     progress_.clear();
     if (result.totals && !store::rank_dumps(job.dump.string()).empty()) {
@@ -115,6 +117,17 @@ class Climb {
     result.summary.location = job.dump.string();
     failed_ = std::make_unique<RecordingResult>(std::move(result));
     return false;
+  }
+
+  /// Records one more run of a rung, in a folder beside its own. What an earlier command of this
+  /// kind has left there discard_earlier() has removed; what is somebody's stays.
+  /// @throws core::Error{kUsage} where something is
+  bool record_beside(RecordingJob& job, const std::string& suffix) {
+    job.run.name += suffix;
+    job.dump = config_.dump_directory(job.run);
+    job.replace_existing = force_;
+    require_free(job);
+    return record(job, 0);
   }
 
   /// Whether the program computes what it does with nothing compiled. Where not, whether that
@@ -129,13 +142,7 @@ class Climb {
     if (left.alike != comparators::LeftAlike::kApart) return !is_done();
     ladder_.climbed.clear();
     RecordingJob again = jobs_[0];
-    again.run.name = again.run.name + "-again";
-    again.dump = config_.dump_directory(again.run);
-    again.replace_existing = true;
-    jobs_.push_back(again);
-    const bool has_recorded = record(jobs_.size() - 1);
-    jobs_.pop_back();
-    if (!has_recorded) return false;
+    if (!record_beside(again, "-again")) return false;
     const auto repeated = open_own(again.dump);
     if (comparators::compare_left(*off_, *repeated).alike != comparators::LeftAlike::kSame) {
       stop(NoVerdict::kNothingRelated,
@@ -168,17 +175,12 @@ class Climb {
   /// @return false where a run has failed
   bool find_lowering(const RecordingJob& diverged) {
     Finding& finding = ladder_.findings.front();
+    std::size_t tried = 0;
     for (const auto& [digest, region] : eager_.regions) {
       for (const auto& [name, node] : region.custom) {
         RecordingJob job = diverged;
-        job.run.name += "-fallback";
         job.run.compile_fallback = name;
-        job.dump = config_.dump_directory(job.run);
-        job.replace_existing = true;
-        jobs_.push_back(job);
-        const bool has_recorded = record(jobs_.size() - 1);
-        jobs_.pop_back();
-        if (!has_recorded) return false;
+        if (!record_beside(job, fmt::format("-fallback-{}", ++tried))) return false;
         const comparators::RungReport report = judged(job);
         if (report.no_verdict != NoVerdict::kNone || report.has_diverged()) continue;
         comparators::blame_operator(region, node, name, finding);
@@ -189,35 +191,24 @@ class Climb {
   }
 
   comparators::RungReport judged(const RecordingJob& job) {
-    const CompileRung rung = job.run.compile;
     const comparators::RegionSide side = comparators::read_regions(open_own(job.dump));
     const comparators::TwoRungs rungs = comparators::pair_rungs(eager_, side);
-    std::vector<replay::RecordedTensor> wanted;
-    for (const comparators::RegionTensor* tensor : comparators::judged_tensors(rungs)) {
-      wanted.push_back({tensor->op, tensor->tensor});
-    }
-    const auto given = [&](std::size_t place) -> std::optional<GivenValues> {
-      auto numbers = comparators::brought_to_a(rungs, place);
-      if (!numbers) return std::nullopt;
-      return GivenValues{eager_.tensors[rungs.same[place].a].content.shape, *std::move(numbers)};
-    };
     progress_.stage("executing in float64");
     ShadowPlan plan;
     plan.dump = jobs_[1].dump;
-    shadow_ = std::make_unique<ShadowDump>(plan, eager_.dump->manifest(), std::move(wanted), given);
+    shadow_ = shadow_of(plan, rungs);
     progress_.clear();
-    std::vector<std::uint64_t> cuts;
-    for (const replay::ShadowCut& cut : shadow_->cuts()) cuts.push_back(cut.op);
     ladder_.shadow = shadow_.get();
     return comparators::judge_rung(
         rungs,
-        rung,
+        job.run.compile,
         [&](std::size_t place, std::size_t output) { return shadow_->numbers(place, output); },
-        cuts);
+        shadow_->cut_operators());
   }
 
   const configs::Config& config_;
   std::vector<RecordingJob> jobs_;
+  bool force_;
   Progress& progress_;
   std::unique_ptr<core::DumpSource> off_;
   comparators::RegionSide eager_;
@@ -248,7 +239,7 @@ core::ExitCode climb_rungs(const configs::Config& config,
                        kRungs.size()));
   say_kept_seed(config);
   Progress progress(globals);
-  Climb climb(varied, jobs, progress);
+  Climb climb(varied, jobs, force, progress);
   if (!climb.climb()) {
     return report_failed_run(*climb.failed(), "", flags.style(globals, "text").format, globals);
   }
