@@ -170,6 +170,36 @@ struct Options::Given {
     take(given);
   }
 
+  /// Of a number or a word, or of several.
+  template <typename Whole>
+  void take_into(Whole* target, const Options& of) {
+    using Value = typename ValueOf<Whole>::type;
+    is_list = std::is_same_v<Whole, std::vector<Value>>;
+    if constexpr (!std::is_same_v<Value, std::string>) expected = expected_number<Value>(rules);
+    take = [this, target, &of](const Words& words) {
+      if constexpr (std::is_same_v<Whole, std::vector<Value>>) {
+        target->clear();
+        for (const std::string& word : words) target->push_back(value_of<Value>(word, of));
+      } else {
+        *target = value_of<Value>(words.back(), of);
+      }
+    };
+  }
+  void take_into(const std::function<void(const std::string&)>& target, const Options& /*of*/) {
+    if (rules.takes == Takes::kNumber) expected = kNumber;
+    take = [target](const Words& words) { std::ranges::for_each(words, target); };
+  }
+  template <typename Value>
+  [[nodiscard]] Value value_of(const std::string& word, const Options& of) const {
+    if constexpr (std::is_same_v<Value, std::string>) {
+      return word;
+    } else {
+      const auto number = number_of<Value>(word, rules);
+      if (!number) refuse(word, of.see_help());
+      return *number;
+    }
+  }
+
   void expect_each(const Words& given, const std::string& see) const {
     for (const std::string& word : given) expect(word, see);
   }
@@ -257,42 +287,7 @@ void Options::end_heading() { heading_ = kOptions; }
 
 void Options::value(const std::string& text, const Target& into, const OptionRules& rules) {
   Given& given = add(text, rules);
-  const auto set = [&](const auto& target) {
-    using Goal = std::decay_t<decltype(target)>;
-    if constexpr (!std::is_pointer_v<Goal>) {
-      if (rules.takes == Takes::kNumber) given.expected = kNumber;
-      given.take = [target](const Words& words) {
-        for (const std::string& word : words) target(word);
-      };
-    } else {
-      using Whole = std::remove_pointer_t<Goal>;
-      using Value = typename ValueOf<Whole>::type;
-      constexpr bool kIsList = std::is_same_v<Whole, std::vector<Value>>;
-      given.is_list = kIsList;
-      if constexpr (!std::is_same_v<Value, std::string>) {
-        given.expected = expected_number<Value>(rules);
-      }
-      given.take = [this, target, &given](const Words& words) {
-        if constexpr (kIsList) target->clear();
-        for (const std::string& word : words) {
-          Value value{};
-          if constexpr (std::is_same_v<Value, std::string>) {
-            value = word;
-          } else {
-            const auto number = number_of<Value>(word, given.rules);
-            if (!number) given.refuse(word, see_help());
-            value = *number;
-          }
-          if constexpr (kIsList) {
-            target->push_back(value);
-          } else {
-            *target = value;
-          }
-        }
-      };
-    }
-  };
-  std::visit(set, into);
+  std::visit([&](const auto& target) { given.take_into(target, *this); }, into);
   given.cli.repeats = given.is_list;
   if (rules.takes == Takes::kReport) {
     for (const ReportFormat& format : report_formats()) {

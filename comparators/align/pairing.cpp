@@ -259,66 +259,98 @@ struct Reading {
   Pace* pace = nullptr;  ///< is told every record; may be null
 };
 
-/// @param rewritten  per entry of the map, the records whose names it rewrote are added
-SideRecords read_side(const core::DumpSource& source,
-                      const SideOptions& options,
-                      const NameRewriter& names,
-                      const Reading& reading,
-                      std::vector<std::uint64_t>& rewritten,
-                      KnownKeys& known) {
-  SideRecords side;
-  SideKeys keys(names, rewritten, known);
-  const std::uint64_t count = source.op_count();
-  if (count >= kUnmatched) {
-    throw core::not_comparable(source.location() + " holds more operators than can be aligned");
-  }
-  // What encloses each record; empty as long as nothing is nested.
-  Ops parents;
-  Ops depths;
-  Ops& visible = side.kept.visible_of;
-  ObjectMemo<core::OperatorInfo, bool> of_checkpoint;
-  ObjectMemo<core::CallSite, std::uint32_t> lines;
-  const bool has_lines = source.manifest().is_of_program();
-  side.kept.keys.reserve(count);
-  side.streams.reserve(count);
-  for (std::uint64_t i = 0; i < count; ++i) {
-    core::OpRecord head = source.op_head(i);
-    const auto op = static_cast<std::uint32_t>(i);
-    expect_sound(source, head, i);
-    bool renamed = false;
-    const bool left_out = is_left_out(head, options, of_checkpoint);
-    const RankStep step{head.rank, head.step += options.steps_before};
-    if (reading.numbers != nullptr) {
-      const auto number = reading.numbers->find(step);
-      if (number != reading.numbers->end()) head.step = number->second;
+class SideReader {
+ public:
+  /// @param rewritten  per entry of the map, the records whose names it rewrote are added
+  SideReader(const core::DumpSource& source,
+             const SideOptions& options,
+             const NameRewriter& names,
+             const Reading& reading,
+             std::vector<std::uint64_t>& rewritten,
+             KnownKeys& known)
+      : source_(source),
+        options_(options),
+        reading_(reading),
+        keys_(names, rewritten, known),
+        count_(source.op_count()),
+        has_lines_(source.manifest().is_of_program()) {
+    if (count_ >= kUnmatched) {
+      throw core::not_comparable(source.location() + " holds more operators than can be aligned");
     }
+  }
+
+  SideRecords read() {
+    side_.kept.keys.reserve(count_);
+    side_.streams.reserve(count_);
+    for (std::uint64_t i = 0; i < count_; ++i) {
+      core::OpRecord head = source_.op_head(i);
+      head.index = i;  // places in what is kept are found by it
+      expect_sound(source_, head, i);
+      add(head);
+      if (reading_.pace != nullptr) reading_.pace->add(1);
+    }
+    settle(side_, parents_, depths_, options_.top_only);
+    return std::move(side_);
+  }
+
+ private:
+  void add(core::OpRecord& head) {
+    const RankStep step{head.rank, head.step += options_.steps_before};
+    if (reading_.numbers != nullptr) {
+      const auto number = reading_.numbers->find(step);
+      if (number != reading_.numbers->end()) head.step = number->second;
+    }
+    const bool left_out = is_left_out(head, options_, of_checkpoint_);
+    const bool is_nested = head.parent >= 0;
+    const bool is_hidden = options_.top_only && is_nested;
+    const std::uint64_t print = add_key(head, left_out);
+    note_visible(head.index, left_out, is_hidden);
+    if (core::is_returned(head)) {
+      side_.kept.returned.push_back(static_cast<std::uint32_t>(head.index));
+    } else if (!left_out && !is_hidden) {
+      side_.streams.push_back({head.rank, head.lane, static_cast<std::uint32_t>(head.index)});
+      side_.steps.add(step, print, head.phase == core::Phase::kBackward);
+      if (reading_.records != nullptr) (*reading_.records)[step].push_back(print);
+    }
+    if (is_nested) note_nesting(head, count_, parents_, depths_);
+  }
+
+  /// @return a hash of all that the key has but the step; 0 of what is left out
+  std::uint64_t add_key(const core::OpRecord& head, bool left_out) {
+    bool renamed = false;
     std::uint64_t print = 0;
-    side.kept.keys.push_back(left_out ? keys.number_of_none()
-                                      : keys.number_of(head, renamed, print));
-    if (has_lines) side.lines.push_back(lines.of(head.site, [&] { return line_hash(head); }));
-    if (visible.empty() && (left_out || (options.top_only && head.parent >= 0))) {
-      visible.resize(count);
+    side_.kept.keys.push_back(left_out ? keys_.number_of_none()
+                                       : keys_.number_of(head, renamed, print));
+    if (has_lines_) side_.lines.push_back(lines_.of(head.site, [&] { return line_hash(head); }));
+    if (renamed) {
+      side_.renamed.resize(count_);
+      side_.renamed[head.index] = true;
+    }
+    return print;
+  }
+
+  void note_visible(std::uint64_t op, bool left_out, bool is_hidden) {
+    Ops& visible = side_.kept.visible_of;
+    if (visible.empty() && (left_out || is_hidden)) {
+      visible.resize(count_);
       std::iota(visible.begin(), visible.end(), 0U);
     }
-    if (left_out) visible[i] = kUnmatched;
-    if (renamed) {
-      side.renamed.resize(count);
-      side.renamed[i] = true;
-    }
-    const bool is_nested = head.parent >= 0;
-    if (core::is_returned(head)) {
-      side.kept.returned.push_back(op);
-    } else if (!left_out && (!options.top_only || !is_nested)) {
-      side.streams.push_back({head.rank, head.lane, op});
-      side.steps.add(step, print, head.phase == core::Phase::kBackward);
-      if (reading.records != nullptr) (*reading.records)[step].push_back(print);
-    }
-    if (is_nested) note_nesting(head, count, parents, depths);
-    if (reading.pace != nullptr) reading.pace->add(1);
+    if (left_out) visible[op] = kUnmatched;
   }
-  settle(side, parents, depths, options.top_only);
-  return side;
-}
+
+  const core::DumpSource& source_;
+  const SideOptions& options_;
+  const Reading& reading_;
+  SideKeys keys_;
+  std::uint64_t count_ = 0;
+  bool has_lines_ = false;
+  SideRecords side_;
+  // What encloses each record; empty as long as nothing is nested.
+  Ops parents_;
+  Ops depths_;
+  ObjectMemo<core::OperatorInfo, bool> of_checkpoint_;
+  ObjectMemo<core::CallSite, std::uint32_t> lines_;
+};
 
 bool same_tensor(const core::TensorRecord& left, const core::TensorRecord& right) {
   if (left.role != right.role || left.slot != right.slot || left.state != right.state) return false;
@@ -679,12 +711,13 @@ void align_all(const core::DumpSource& baseline,
                Pairing& pairing) {
   KnownKeys known;
   const auto read = [&](bool of_baseline, const Reading& reading) {
-    return read_side(of_baseline ? baseline : candidate,
-                     of_baseline ? options.baseline : options.candidate,
-                     of_baseline ? pairing.own_names : pairing.names,
-                     reading,
-                     pairing.rewritten,
-                     known);
+    return SideReader(of_baseline ? baseline : candidate,
+                      of_baseline ? options.baseline : options.candidate,
+                      of_baseline ? pairing.own_names : pairing.names,
+                      reading,
+                      pairing.rewritten,
+                      known)
+        .read();
   };
   SideRecords here = read(true, {nullptr, nullptr, options.pace});
   SideRecords there = read(false, {nullptr, nullptr, options.pace});

@@ -6,6 +6,8 @@
 #include <limits>
 #include <optional>
 #include <span>
+#include <tuple>
+#include <utility>
 
 namespace repro_check::comparators {
 namespace {
@@ -134,9 +136,25 @@ class RankAligner {
     return moves;
   }
 
+  /// @param cost_behind  of what follows a move
+  /// @return the least cost, and the move that has it; kNever where none is possible
+  template <typename CostBehind>
+  std::pair<std::uint64_t, Move> cheapest(Steps here, Steps there, const CostBehind& cost_behind) {
+    static const std::vector<Move> all = moves();
+    std::pair<std::uint64_t, Move> best{kNever, {}};
+    for (const Move& move : all) {
+      if (move.here > here.size() || move.there > there.size()) continue;
+      const std::uint64_t own = cost(here.first(move.here), there.first(move.there));
+      if (own == kNever) continue;
+      // Of two that leave over as much, the pair.
+      const std::uint64_t total = cost_behind(move) + 2 * own + (move.is_pair() ? 0U : 1U);
+      if (total < best.first) best = {total, move};
+    }
+    return best;
+  }
+
   /// From each pair of places the least cost to where one side ends, and the first move there.
   Move align(Steps here, Steps there, StepNumbers& into) {
-    static const std::vector<Move> all = moves();
     const std::size_t width = there.size() + 1;
     std::vector<std::uint64_t> costs((here.size() + 1) * width);
     std::vector<Move> best(costs.size());
@@ -149,19 +167,11 @@ class RankAligner {
     }
     for (std::size_t i = here.size(); i-- > 0;) {
       for (std::size_t j = there.size(); j-- > 0;) {
-        std::uint64_t& least = costs[i * width + j];
-        least = kNever;
-        for (const Move& move : all) {
-          if (i + move.here > here.size() || j + move.there > there.size()) continue;
-          const std::uint64_t own = cost(here.subspan(i, move.here), there.subspan(j, move.there));
-          if (own == kNever) continue;
-          // Of two that leave over as much, the pair.
-          const std::uint64_t total = costs[(i + move.here) * width + j + move.there] + 2 * own +
-                                      (move.is_pair() ? 0U : 1U);
-          if (total >= least) continue;
-          least = total;
-          best[i * width + j] = move;
-        }
+        const auto cost_behind = [&](const Move& move) {
+          return costs[(i + move.here) * width + j + move.there];
+        };
+        std::tie(costs[i * width + j], best[i * width + j]) =
+            cheapest(here.subspan(i), there.subspan(j), cost_behind);
       }
     }
     Move at;

@@ -31,9 +31,7 @@ bool is_of_training(const AuditShare& share, std::int64_t loader) {
   return found != share.data.end() && std::ranges::any_of(found->second.epochs, &DataEpoch::trains);
 }
 
-}  // namespace
-
-std::vector<Finding> find_trained_and_validated(std::span<const AuditShare> shares) {
+std::set<HandedSample> trained_samples(std::span<const AuditShare> shares) {
   std::set<HandedSample> trained;
   for (const AuditShare& share : shares) {
     for (const AuditBatch& batch : share.batches) {
@@ -41,17 +39,29 @@ std::vector<Finding> find_trained_and_validated(std::span<const AuditShare> shar
       for (const HandedSample& sample : samples_of(batch)) trained.insert(sample);
     }
   }
+  return trained;
+}
+
+/// Of loaders that no training reads, by their number.
+std::map<std::int64_t, std::set<HandedSample>> validated_samples(const AuditShare& share) {
+  std::map<std::int64_t, std::set<HandedSample>> loaders;
+  for (const AuditBatch& batch : share.batches) {
+    if (batch.loader < 0 || !batch.evaluated || is_of_training(share, batch.loader)) continue;
+    for (const HandedSample& sample : samples_of(batch)) loaders[batch.loader].insert(sample);
+  }
+  return loaders;
+}
+
+}  // namespace
+
+std::vector<Finding> find_trained_and_validated(std::span<const AuditShare> shares) {
+  const std::set<HandedSample> trained = trained_samples(shares);
   std::set<HandedSample> shared;
   std::size_t validated = 0;
   RankList ranks;
   std::string line;
   for (const AuditShare& share : shares) {
-    std::map<std::int64_t, std::set<HandedSample>> loaders;
-    for (const AuditBatch& batch : share.batches) {
-      if (batch.loader < 0 || !batch.evaluated || is_of_training(share, batch.loader)) continue;
-      for (const HandedSample& sample : samples_of(batch)) loaders[batch.loader].insert(sample);
-    }
-    for (const auto& [loader, samples] : loaders) {
+    for (const auto& [loader, samples] : validated_samples(share)) {
       std::set<HandedSample> both;
       std::ranges::set_intersection(samples, trained, std::inserter(both, both.end()));
       // Whoever looks at nothing but what is trained on means to.
@@ -105,9 +115,8 @@ bool draws_with_replacement(const AuditBatch& batch, const DataLoaderTrace& load
   return distinct.size() != batch.samples.size() || loader.sampler == "WeightedRandomSampler";
 }
 
-}  // namespace
-
-std::vector<Finding> find_twice_in_a_batch(std::span<const AuditShare> shares) {
+/// Batches of training but the last ones of an epoch, of loaders that give no sample twice.
+std::map<BatchPlace, GlobalBatch> global_batches(std::span<const AuditShare> shares) {
   std::map<BatchPlace, GlobalBatch> batches;
   std::set<std::int64_t> replaced;
   for (const AuditShare& share : shares) {
@@ -127,10 +136,16 @@ std::vector<Finding> find_twice_in_a_batch(std::span<const AuditShare> shares) {
       global.by_rank[*share.rank] = std::move(samples);
     }
   }
+  std::erase_if(batches, [&](const auto& batch) { return replaced.contains(batch.first.first); });
+  return batches;
+}
+
+}  // namespace
+
+std::vector<Finding> find_twice_in_a_batch(std::span<const AuditShare> shares) {
   std::map<std::int64_t, Finding> by_loader;
   std::map<std::int64_t, std::size_t> counts;
-  for (const auto& [place, global] : batches) {
-    if (replaced.contains(place.first)) continue;
+  for (const auto& [place, global] : global_batches(shares)) {
     for (const auto& [sample, holders] : global.holders) {
       RankList ranks = global.sharing(holders);
       if (ranks.empty() || ++counts[place.first] > 1) continue;

@@ -131,18 +131,45 @@ class BlockComparer {
   }
 
  private:
+  /// Places among the borders of a side; kNone where there is none.
+  struct First {
+    std::size_t differing = kNone;
+    std::size_t agreed = kNone;  ///< of the baseline, the last before it that agreed
+  };
+
   void compare_borders() {
     Names names;
     const std::vector<Border> ours = read_borders(baseline_, names);
     const std::vector<Border> theirs = read_borders(candidate_, names);
     const auto [to_theirs, to_ours] = pair_up(ours, theirs);
+    const First first = compare_pairs(ours, theirs, to_theirs, names);
+    const First extra = first_extra(theirs, to_ours, first.differing, names);
+    if (extra.differing != kNone) {
+      lead_with(candidate_, extra).of_baseline = false;
+    } else if (first.differing != kNone) {
+      BlockDivergence& lead = lead_with(baseline_, first);
+      const std::size_t other = to_theirs[first.differing];
+      if (other == kNone) return;
+      lead.kind = BlockDivergence::Kind::kOutput;
+      lead.input = input_of(ours[first.differing], theirs[other]);
+      lead.counterpart = other;
+      lead.other_in = theirs[other].in;
+      lead.other_out = theirs[other].out;
+    }
+  }
+
+  /// Judges every border of the baseline.
+  First compare_pairs(const std::vector<Border>& ours,
+                      const std::vector<Border>& theirs,
+                      const std::vector<std::size_t>& to_theirs,
+                      const Names& names) {
+    First first;
     std::set<std::uint32_t> blocks;
     std::set<std::uint32_t> steps;
-    std::size_t first = kNone;   // of `ours`
-    std::size_t before = kNone;  // of `ours`, the last that agreed
     for (std::size_t at = 0; at < ours.size(); ++at) {
-      const bool agrees = to_theirs[at] != kNone && judge(at, ours[at], theirs[to_theirs[at]]);
+      bool agrees = false;
       if (to_theirs[at] != kNone) {
+        agrees = judge(at, ours[at], theirs[to_theirs[at]]);
         blocks.insert(ours[at].path);
         steps.insert(ours[at].step);
       } else {
@@ -150,16 +177,23 @@ class BlockComparer {
       }
       if (!agrees && names.is_of_thread(ours[at].path)) {
         ++result_.of_threads;
-        continue;
+      } else if (first.differing == kNone) {
+        (agrees ? first.agreed : first.differing) = at;
       }
-      if (agrees && first == kNone) before = at;
-      if (!agrees && first == kNone) first = at;
     }
     result_.blocks = blocks.size();
     result_.steps = steps.size();
-    // Calls of the candidate alone stand behind the one before them that both made.
+    return first;
+  }
+
+  /// Calls of the candidate alone stand behind the one before them that both made.
+  /// @param end  of the baseline: one behind it is not the first
+  First first_extra(const std::vector<Border>& theirs,
+                    const std::vector<std::size_t>& to_ours,
+                    std::size_t end,
+                    const Names& names) {
+    First extra;
     std::size_t anchor = kNone;
-    std::size_t extra = kNone;
     for (std::size_t at = 0; at < theirs.size(); ++at) {
       if (to_ours[at] != kNone) {
         anchor = to_ours[at];
@@ -168,28 +202,21 @@ class BlockComparer {
       ++result_.missing;
       if (names.is_of_thread(theirs[at].path)) {
         ++result_.of_threads;
-        continue;
-      }
-      const bool is_first = first == kNone || anchor == kNone || anchor < first;
-      if (is_first && extra == kNone) {
-        extra = at;
-        before = anchor;
+      } else if (extra.differing == kNone && (end == kNone || anchor == kNone || anchor < end)) {
+        extra = {at, anchor};
       }
     }
-    if (extra == kNone && first == kNone) return;
+    return extra;
+  }
+
+  /// @param side  that has the border which differs
+  BlockDivergence& lead_with(const core::DumpSource& side, const First& first) {
     BlockDivergence& lead = result_.first.emplace();
-    lead.of_baseline = extra == kNone;
-    lead.position = lead.of_baseline ? first : extra;
-    lead.border = (lead.of_baseline ? baseline_ : candidate_).block(lead.position);
-    if (lead.of_baseline && to_theirs[first] != kNone) {
-      const Border& other = theirs[to_theirs[first]];
-      lead.kind = BlockDivergence::Kind::kOutput;
-      lead.input = input_of(ours[first], other);
-      lead.counterpart = to_theirs[first];
-      lead.other_in = other.in;
-      lead.other_out = other.out;
-    }
-    if (before != kNone) lead.agreed = baseline_.block(before);
+    lead.of_baseline = true;
+    lead.position = first.differing;
+    lead.border = side.block(first.differing);
+    if (first.agreed != kNone) lead.agreed = baseline_.block(first.agreed);
+    return lead;
   }
 
   /// Whether there are borders that its recorder could not read, though it knew how.

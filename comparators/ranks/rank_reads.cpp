@@ -299,65 +299,98 @@ std::vector<std::pair<core::Digest, std::size_t>> by_frequency(std::span<const H
   return sorted;
 }
 
-Beginnings beginnings_of(std::span<const RankRead> ranks) {
-  SharedByName known;
-  SharedByName gradients;
-  std::size_t begun = 0;
-  for (const RankRead& rank : ranks) {
-    if (!rank.roots.beginning.empty()) ++begun;
-    add(rank.roots.beginning, known);
-    add(rank.roots.gradients, gradients);
-  }
-  Beginnings beginnings{known.size(), {}};
-  // By a wrapper all parameters that it holds are replicas, else those that begin equal, and those
-  // whose gradients are reduced: nobody adds up gradients of weights that are meant to differ.
-  if (std::ranges::any_of(ranks, [](const RankRead& rank) { return rank.replicas.everywhere(); })) {
+namespace {
+
+/// What parameters begin with on each rank, and what becomes of their gradients, tells which are
+/// replicas.
+class BeginningsOfRanks {
+ public:
+  explicit BeginningsOfRanks(std::span<const RankRead> ranks) : ranks_(ranks) {
     for (const RankRead& rank : ranks) {
+      if (!rank.roots.beginning.empty()) ++begun_;
+      add(rank.roots.beginning, known_);
+      add(rank.roots.gradients, gradients_);
+    }
+  }
+
+  [[nodiscard]] std::size_t names() const { return known_.size(); }
+
+  /// By a wrapper all parameters that it holds are replicas, else those that begin equal, and those
+  /// whose gradients are reduced: nobody adds up gradients of weights that are meant to differ.
+  [[nodiscard]] SetAside apart() const {
+    const auto is_everywhere = [](const RankRead& rank) { return rank.replicas.everywhere(); };
+    if (std::ranges::any_of(ranks_, is_everywhere)) return outside_of_wrappers();
+    SetAside apart = begun_apart();
+    add_biases(apart);
+    // Wrappers of parts of the ranks, and no weight that is split over them: each part has a model
+    // of its own, whatever it begins with.
+    const auto has_part = [](const RankRead& rank) { return !rank.replicas.ranks.empty(); };
+    if (!apart.empty() || !std::ranges::all_of(ranks_, has_part)) return apart;
+    for (const auto& [name, one] : known_) {
+      if (!is_reduced(name)) apart.emplace(name);
+    }
+    return apart;
+  }
+
+ private:
+  [[nodiscard]] SetAside outside_of_wrappers() const {
+    SetAside apart;
+    for (const RankRead& rank : ranks_) {
       for (const std::string& name : rank.replicas.unwrapped) {
-        if (known.contains(name)) beginnings.apart.insert(name);
+        if (known_.contains(name)) apart.insert(name);
       }
     }
-    return beginnings;
+    return apart;
   }
-  const auto is_reduced = [&](std::string_view name) {
-    const auto gradient = gradients.find(name);
+
+  [[nodiscard]] bool is_reduced(std::string_view name) const {
+    const auto gradient = gradients_.find(name);
     // A part is on some of the ranks.
-    const std::size_t holders = part_of(name).empty() ? begun : known.at(name).ranks;
-    return gradient != gradients.end() && gradient->second.equal &&
+    const std::size_t holders = part_of(name).empty() ? begun_ : known_.at(name).ranks;
+    return gradient != gradients_.end() && gradient->second.equal &&
            gradient->second.ranks == holders && holders > 1;
-  };
-  std::set<std::string_view> exchanged;  // each rank's own, however they begin
-  for (const RankRead& rank : ranks) {
-    exchanged.insert(rank.roots.exchanged.begin(), rank.roots.exchanged.end());
   }
-  // Stages of a pipeline that begin alike are none the less each rank's own.
-  const bool are_stages =
-      std::ranges::any_of(ranks, [](const RankRead& rank) { return rank.roots.passes_on; });
-  std::set<std::string_view> split;  // modules that have a parameter which is none
-  for (const auto& [name, one] : known) {
-    const bool everywhere = !part_of(name).empty() || one.ranks == begun;
-    const bool begins_alike = one.equal && !are_stages && !exchanged.contains(name);
-    if (everywhere && (begins_alike || is_reduced(name))) continue;
-    beginnings.apart.emplace(name);
-    split.insert(module_part(name));
+
+  [[nodiscard]] SetAside begun_apart() const {
+    std::set<std::string_view> exchanged;  // each rank's own, however they begin
+    for (const RankRead& rank : ranks_) {
+      exchanged.insert(rank.roots.exchanged.begin(), rank.roots.exchanged.end());
+    }
+    // Stages of a pipeline that begin alike are none the less each rank's own.
+    const bool are_stages =
+        std::ranges::any_of(ranks_, [](const RankRead& rank) { return rank.roots.passes_on; });
+    SetAside apart;
+    for (const auto& [name, one] : known_) {
+      const bool everywhere = !part_of(name).empty() || one.ranks == begun_;
+      const bool begins_alike = one.equal && !are_stages && !exchanged.contains(name);
+      if (!everywhere || !(begins_alike || is_reduced(name))) apart.emplace(name);
+    }
+    return apart;
   }
-  // That it begins as zeros on all ranks says nothing of the bias of a weight that is split.
-  for (const auto& [name, one] : known) {
-    const std::string_view module = module_part(name);
-    const bool is_bias =
-        name.substr(module.size()).find("bias") != std::string_view::npos && part_of(name).empty();
-    if (is_bias && split.contains(module) && !is_reduced(name)) beginnings.apart.emplace(name);
-  }
-  // Wrappers of parts of the ranks, and no weight that is split over them: each part has a model of
-  // its own, whatever it begins with.
-  const bool has_parts =
-      std::ranges::all_of(ranks, [](const RankRead& rank) { return !rank.replicas.ranks.empty(); });
-  if (beginnings.apart.empty() && has_parts) {
-    for (const auto& [name, one] : known) {
-      if (!is_reduced(name)) beginnings.apart.emplace(name);
+
+  /// That it begins as zeros on all ranks says nothing of the bias of a weight that is split.
+  void add_biases(SetAside& apart) const {
+    std::set<std::string, std::less<>> split;  // modules that have a parameter which is none
+    for (const std::string& name : apart) split.emplace(module_part(name));
+    for (const auto& [name, one] : known_) {
+      const std::string_view module = module_part(name);
+      const bool is_bias = name.substr(module.size()).find("bias") != std::string_view::npos &&
+                           part_of(name).empty();
+      if (is_bias && split.contains(module) && !is_reduced(name)) apart.emplace(name);
     }
   }
-  return beginnings;
+
+  std::span<const RankRead> ranks_;
+  SharedByName known_;
+  SharedByName gradients_;
+  std::size_t begun_ = 0;  ///< ranks that told what their parameters begin with
+};
+
+}  // namespace
+
+Beginnings beginnings_of(std::span<const RankRead> ranks) {
+  const BeginningsOfRanks beginnings(ranks);
+  return {beginnings.names(), beginnings.apart()};
 }
 
 RankReads read_ranks(std::span<const RankRecording> recordings,

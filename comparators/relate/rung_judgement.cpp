@@ -84,7 +84,9 @@ class RungJudge {
       return;
     }
     last_op_ = rungs_.a->dump->op_count();
-    stops_before({.op = last_op_ + 1}, report);
+    RegionTensor end;
+    end.op = last_op_ + 1;
+    stops_before(end, report);
   }
 
   /// The last operator of A that what was said depends on.
