@@ -9,6 +9,7 @@
 
 #include "cmd/render/page.h"
 #include "cmd/render/text.h"
+#include "core/error.h"
 
 namespace repro_check::cmd {
 namespace {
@@ -78,6 +79,33 @@ std::string value_text(const Json& value, std::string_view unit, Names names) {
   return value.empty() || value.front().is_number() ? "[" + text + "]" : text;
 }
 
+/// What stands between braces: a path and its unit, or a condition, which says nothing.
+/// @param whole  turns false where something is asked for that is not there
+std::string field_text(std::string_view inside, const Json& model, Names names, bool& whole) {
+  if (inside.starts_with('?') || inside.starts_with('!')) {
+    whole = whole && is_absent(member(model, inside.substr(1))) == (inside.front() == '!');
+    return {};
+  }
+  const std::size_t colon = std::min(inside.find(':'), inside.size());
+  const Json& value = member(model, inside.substr(0, colon));
+  std::string_view unit = inside.substr(std::min(colon + 1, inside.size()));
+  const bool is_of_none = unit.ends_with('+') && value == 0;
+  if (unit.ends_with('+')) unit.remove_suffix(1);
+  whole = whole && !is_absent(value) && !is_of_none;
+  return value_text(value, unit, names);
+}
+
+/// Where the brace or bracket at `begin` ends; optional parts may stand inside of each other.
+std::size_t end_of(std::string_view text, std::size_t begin) {
+  if (text[begin] == '{') return std::min(text.find('}', begin), text.size() - 1);
+  std::size_t depth = 0;
+  for (std::size_t at = begin; at < text.size(); ++at) {
+    if (text[at] == '[') ++depth;
+    if (text[at] == ']' && --depth == 0) return at;
+  }
+  throw core::internal_error(fmt::format("a text of the catalogue lacks a ]: {}", text));
+}
+
 /// @param whole  turns false where something is asked for that is not there
 std::string said(std::string_view text, const Json& model, Names names, bool& whole) {
   std::string out;
@@ -90,7 +118,7 @@ std::string said(std::string_view text, const Json& model, Names names, bool& wh
       text.remove_prefix(begin + 1);
       continue;
     }
-    const std::size_t end = text.find(optional ? ']' : '}');
+    const std::size_t end = end_of(text, begin);
     const std::string_view inside = text.substr(begin + 1, end - begin - 1);
     text.remove_prefix(end + 1);
     if (optional) {
@@ -99,17 +127,7 @@ std::string said(std::string_view text, const Json& model, Names names, bool& wh
       if (all) out += part;
       continue;
     }
-    if (inside.starts_with('?') || inside.starts_with('!')) {
-      whole = whole && is_absent(member(model, inside.substr(1))) == (inside.front() == '!');
-      continue;
-    }
-    const std::size_t colon = std::min(inside.find(':'), inside.size());
-    const Json& value = member(model, inside.substr(0, colon));
-    std::string_view unit = inside.substr(std::min(colon + 1, inside.size()));
-    const bool is_of_none = unit.ends_with('+') && value == 0;
-    if (unit.ends_with('+')) unit.remove_suffix(1);
-    whole = whole && !is_absent(value) && !is_of_none;
-    out += value_text(value, unit, names);
+    out += field_text(inside, model, names, whole);
   }
   return out.append(text);
 }

@@ -163,6 +163,8 @@ TEST_CASE("a sentence says the members of its model, and leaves out what is not 
             model) == "1 operator, 2 tensors, 0, 1.5 kB, nan");
   CHECK(say("[a {none}][b {no}][c {scalar}][d {missing}][e {zero}]", model) == "e 0");
   CHECK(say("{none}{missing/deeper}.", model) == ".");
+  CHECK(say("[a[, b {none}][, {name}]][c[d {none}] {none}]", model) == "a, a\\x1b");
+  CHECK_THROWS_AS(say("[a [b]", model), core::Error);
   const std::array lines{ViewLine{"name", "{name}"},
                          ViewLine{"{}", "{}!", "slots"},
                          ViewLine{"count", "{count}", "inner"},
