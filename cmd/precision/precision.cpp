@@ -22,6 +22,7 @@
 #include "core/error.h"
 #include "core/tensor/npy.h"
 #include "core/text/text.h"
+#include "core/trace/program_records.h"
 #include "core/trace/record_names.h"
 #include "core/trace/run_manifest.h"
 #include "dumpers/store/dump_reader.h"
@@ -114,7 +115,7 @@ Result chosen_result(const core::DumpSource& dump, const std::string& of) {
   if (const auto loss = last_output(dump, is(core::kLossRecord))) return {*loss, "the loss"};
   if (const auto out = last_output(dump, is(core::kReturnedOperator))) return {*out, "the result"};
   const auto last = last_output(dump, [&](const core::OpRecord& head) {
-    return head.parent < 0 && !head.op->name.starts_with("repro_check::") &&
+    return head.parent < 0 && !core::is_named_values(head) &&
            (head.phase == core::Phase::kForward || head.phase == core::Phase::kLoss ||
             head.phase == core::Phase::kEval || head.phase == core::Phase::kSetup) &&
            !prints(head);

@@ -11,12 +11,11 @@
 #include "core/tensor/dtype.h"
 #include "core/trace/dataflow.h"
 #include "core/trace/op_record.h"
+#include "core/trace/program_records.h"
 #include "core/trace/record_names.h"
 
 namespace repro_check::comparators {
 namespace {
-
-constexpr std::string_view kOwnNamespace = "repro_check::";
 
 bool has_floats(const core::TensorRecord& tensor) {
   return core::is_floating(tensor.dtype) && tensor.state == core::ContentState::kHashed;
@@ -98,7 +97,7 @@ class PassReader {
         record.phase == core::Phase::kForward || record.phase == core::Phase::kEval;
     return forward && record.site &&
            (!record.site->module_path.empty() || !record.site->module_type.empty()) &&
-           !record.op->name.starts_with(kOwnNamespace);
+           !core::is_named_values(record);
   }
 
   /// What an optimizer has written has no name any more: it is known by its storage.

@@ -18,8 +18,6 @@
 namespace repro_check::replay {
 namespace {
 
-constexpr std::string_view kOwnNamespace = "repro_check::";
-
 bool has_numbers(const core::TensorRecord& tensor) {
   return core::is_floating(tensor.dtype) || core::is_complex(tensor.dtype) ||
          core::is_quantised(tensor.dtype);
@@ -239,7 +237,7 @@ void Shadow::step(std::uint64_t op, const Observer& observer) {
   core::OpRecord record = dump_.op(op);
   record.index = op;
   if (!record.op) return cut(op, "the call was never finished");
-  if (record.op->name.starts_with(kOwnNamespace)) {
+  if (core::is_named_values(record)) {
     if (record.op->name == core::kWrittenRecord) keep_recorded(record, observer);
     return;
   }
