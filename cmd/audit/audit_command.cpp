@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,6 +17,7 @@
 #include "cmd/audit/audit_artefact.h"
 #include "cmd/audit/audit_line.h"
 #include "cmd/audit/audit_view.h"
+#include "cmd/audit/sweep.h"
 #include "cmd/options/command.h"
 #include "cmd/options/command_line.h"
 #include "cmd/options/config_options.h"
@@ -62,14 +64,15 @@ void require_known(const std::vector<configs::ExpectedSpec>& expected) {
   }
 }
 
+using SeeDump = std::function<void(std::unique_ptr<core::DumpSource> dump,
+                                   const fs::path& place,
+                                   std::optional<std::uint32_t> rank)>;
+
 /// Of the program, or of all its ranks, and of no other process.
-Audited audit_dumps(const std::string& dump, comparators::AuditPlan plan) {
-  comparators::Audit audit(std::move(plan));
-  Audited audited;
+void for_each_dump(const std::string& dump, Audited& audited, const SeeDump& see) {
   audited.dump = dump;
-  const auto see = [&](const fs::path& place, std::optional<std::uint32_t> rank) {
-    const auto opened = store::open_named(place);
-    audit.see(*opened, rank);
+  const auto open = [&](const fs::path& place, std::optional<std::uint32_t> rank) {
+    auto opened = store::open_named(place);
     audited.sources.push_back(opened->manifest().sources);
     for (const core::ChildProcess& process : opened->manifest().processes) {
       if (!process.recorded) continue;
@@ -77,10 +80,19 @@ Audited audit_dumps(const std::string& dump, comparators::AuditPlan plan) {
                            escape_name(process.name),
                            shell_quote((place / process.name).string())));
     }
+    see(std::move(opened), place, rank);
   };
   const auto ranks = store::rank_dumps(dump);
-  for (const store::RankDump& rank : ranks) see(rank.path, rank.rank);
-  if (ranks.empty()) see(dump, std::nullopt);
+  for (const store::RankDump& rank : ranks) open(rank.path, rank.rank);
+  if (ranks.empty()) open(dump, std::nullopt);
+}
+
+Audited audit_dumps(const std::string& dump, comparators::AuditPlan plan) {
+  comparators::Audit audit(std::move(plan));
+  Audited audited;
+  for_each_dump(dump, audited, [&](const auto& opened, const auto& /*place*/, auto rank) {
+    audit.see(*opened, rank);
+  });
   audited.report = audit.finish();
   return audited;
 }
@@ -118,8 +130,11 @@ class AuditCommand final : public Command {
       return judge(config_.file(), std::move(plan), globals);
     }
     if (!command_.empty()) config_.take_command(command_);
+    const bool has_sweep = !sweep_.empty();
+    if (has_sweep) SweepAsked check_words(sweep_);  // before anything runs
     if (!dump_) {
-      config_.set("/dump/level", cmd::quoted(level_));
+      // What is executed again needs its inputs.
+      config_.set("/dump/level", cmd::quoted(has_sweep ? "tensor" : level_));
       config_.set("/dump/depth", cmd::quoted("top"));
     }
     const configs::Config config = config_.load(out_);
@@ -127,7 +142,7 @@ class AuditCommand final : public Command {
     require_known(plan.expected);
     if (dump_) return judge(*dump_, std::move(plan), globals);
     const configs::RunSpec& run = choose_run(config, std::nullopt);
-    if (run.program) {
+    if (run.program || has_sweep) {
       plan.rules = rules_of(checks_);  // before it runs
       return record(config, std::move(plan), globals);
     }
@@ -135,11 +150,34 @@ class AuditCommand final : public Command {
   }
 
  private:
+  /// Executes the calls of the recording again.
+  [[nodiscard]] Audited sweep(const std::string& dump, comparators::AuditPlan plan) const {
+    const SweepAsked asked(sweep_);
+    plan.rules = asked.rules();
+    if (is_artefact(dump)) {
+      throw usage_error("--sweep executes the calls of a recording, and " + dump + " is a model",
+                        "repro-check record " + shell_quote(dump) +
+                            " --level tensor -o REC, then repro-check audit REC --sweep ...");
+    }
+    Audited audited;
+    std::vector<std::unique_ptr<core::DumpSource>> held;
+    std::vector<comparators::SweptDump> swept;
+    const auto recorder = recorder_ ? std::optional<fs::path>(*recorder_) : std::nullopt;
+    for_each_dump(dump, audited, [&](auto opened, const fs::path& place, auto rank) {
+      swept.push_back(asked.sweep(*held.emplace_back(std::move(opened)), place, recorder));
+      swept.back().rank = rank;
+    });
+    audited.report = comparators::audit_sweep(swept, std::move(plan));
+    return audited;
+  }
+
   [[nodiscard]] core::ExitCode judge(const std::string& dump,
                                      comparators::AuditPlan plan,
                                      const GlobalOptions& globals) const {
     Audited audited;
-    if (is_artefact(dump)) {
+    if (!sweep_.empty()) {
+      audited = sweep(dump, std::move(plan));
+    } else if (is_artefact(dump)) {
       audited.dump = dump;
       audited.report = audit_artefact(dump, checks_, std::move(plan));
       audited.sources.emplace_back();
@@ -147,8 +185,8 @@ class AuditCommand final : public Command {
       plan.rules = rules_of(checks_);
       audited = audit_dumps(dump, std::move(plan));
     }
-    audited.exit_code =
-        comparators::exit_code_of(audited.report, audit_failure(fail_on_), !checks_.empty());
+    audited.exit_code = comparators::exit_code_of(
+        audited.report, audit_failure(fail_on_), !checks_.empty() || !sweep_.empty());
     return emit_audit(audited, report_, globals);
   }
 
@@ -164,12 +202,16 @@ class AuditCommand final : public Command {
 
   std::optional<std::string> dump_ = value(&dump_, "dump DUMP", {.takes = Takes::kDump});
   std::vector<std::string> checks_ = value(&checks_, "--check RULE", {.commas = true});
+  std::vector<std::string> sweep_ =
+      value(&sweep_, "--sweep SETTING", {.commas = true, .excludes = "--check"});
   std::string fail_on_ = word(&fail_on_, "--fail-on suspicion|proof|never", "proof");
   std::string level_ = word(&level_, "--level digest|tensor", "digest", {.heading = "The program"});
   std::optional<std::string> out_ = value(&out_, "-o,--out DIR", {.takes = Takes::kDirectory});
   bool force_ = flag(&force_, "--force");
   ConfigOptions config_ = group(&config_, false, false);
   ReportFlags report_ = group(&report_);
+  std::optional<std::string> recorder_ =
+      value(&recorder_, "--recorder FILE", {.takes = Takes::kFile});
   std::vector<std::string> command_;
 };
 

@@ -75,6 +75,19 @@ Json open_json(const AuditReport& report) {
   return list;
 }
 
+Json sweep_json(const comparators::SweepCoverage& sweep) {
+  const auto texts = [](const std::vector<std::string>& list) {
+    Json json = Json::array();
+    for (const std::string& text : list) json.push_back(json_text(text));
+    return json;
+  };
+  return {{"judged", json_integer(sweep.judged)},
+          {"calls", json_integer(sweep.calls())},
+          {"settings", texts(sweep.settings)},
+          {"unrepeated", texts(sweep.unrepeated)},
+          {"unswept", texts(sweep.unswept)}};
+}
+
 const char* status_of(const AuditReport& report) {
   if (report.count(Weight::kProof) != 0) return "proof";
   if (report.count(Weight::kSuspicion) != 0) return "suspicion";
@@ -116,6 +129,11 @@ std::string headline_of(const AuditReport& report, const Json& document) {
     return fmt::format("NOT AUDITED: none of {}: {}",
                        format_count(asked, "rule"),
                        document["not_audited"].front()["why"].get<std::string>());
+  }
+  if (document.contains("sweep")) {
+    return say("NO PROOF: {judged:count} of {calls:call} repeat with {settings}",
+               document["sweep"]) +
+           others(report);
   }
   return fmt::format("NO PROOF: {} of {} audited{}",
                      report.audited.size(),
@@ -170,6 +188,7 @@ AuditSaid said_of(const Audited& audited) {
   document["audited"] = Json::array();
   for (const auto* rule : report.audited) document["audited"].push_back(rule->name());
   document["not_audited"] = open_json(report);
+  if (report.sweep) document["sweep"] = sweep_json(*report.sweep);
   document = cleaned(document);
   return {headline_of(report, document), std::move(document)};
 }
@@ -189,6 +208,12 @@ std::string audit_text(const AuditSaid& said, const DocumentOptions& options) {
   std::size_t asked = document["audited"].size();
   for (const Json& open : document["not_audited"]) asked += open["rules"].size();
   rest["asked"] = asked;
+  if (document.contains("sweep")) {
+    rest["sweep"] = document["sweep"];
+    for (const char* list : {"unrepeated", "unswept"}) {
+      if (!rest["sweep"][list].empty()) rest[list] = {{"calls", rest["sweep"][list]}};
+    }
+  }
   if (document["recordings"] != 1) rest["several"] = document["recordings"];
   text += say_lines(view_lines("audit"), rest, 2);
   const Json* shown = document["findings"].empty() ? nullptr : &document["findings"].front();

@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "cmd/audit/sweep_message.h"
 #include "cmd/precision/precision_message.h"
 #include "cmd/recording/recorder_messages.h"
 #include "cmd/recording/writer_options.h"
@@ -32,6 +33,7 @@
 #include "dumpers/capture/settings/determinism.h"
 #include "dumpers/replay/precision.h"
 #include "dumpers/replay/replay.h"
+#include "dumpers/replay/sweep.h"
 #include "dumpers/store/dump_reader.h"
 #include "dumpers/store/dump_writer.h"
 #include "dumpers/store/file/hdf5_tensor.h"
@@ -244,6 +246,21 @@ std::string precision(const std::filesystem::path& request_file) {
                                                 replay::measure_precision(*dump, question.result)});
 }
 
+/// Executes the calls of a dump again under other settings, as the request file says; see
+/// cmd/audit/sweep_message.h.
+/// @throws core::Error
+std::string sweep(const std::filesystem::path& request_file) {
+  const auto question = cmd::read_question<cmd::SweepQuestion>(read_request(request_file));
+  capture::check_variables();
+  const auto dump = store::open_dump(question.recorded.dump, question.recorded.references);
+  cmd::SweepAnswer answer;
+  const capture::DeterminismPin pin(recorded_pins(dump->manifest(), answer.notes));
+  answer.libtorch = fact("libtorch.version");
+  answer.cpu_capability = fact("cpu.capability");
+  answer.outcome = replay::sweep(*dump, question.settings);
+  return cmd::message_text(answer);
+}
+
 /// Writes what float64 gives at tensors of a dump into another dump, as the request file says; see
 /// cmd/relate/shadow_message.h.
 /// @throws core::Error
@@ -276,6 +293,7 @@ constexpr const char* kUsage =
     "  replay REQUEST                    Execute a recorded operator again, as JSON\n"
     "  precision REQUEST                 Say where a recorded tensor lost its digits, as JSON\n"
     "  shadow REQUEST                    Write what float64 gives at recorded tensors\n"
+    "  sweep REQUEST                     Execute recorded operators under other settings, as JSON\n"
     "  environment                       Print settings and machine as JSON\n"
     "  version                           Print the versions in use as JSON\n"
     "  --version, --help\n";
@@ -292,12 +310,13 @@ struct CommandLine {
 
 /// @throws core::Error{kUsage}
 CommandLine parse_command_line(const std::vector<std::string>& arguments) {
-  constexpr std::array<std::pair<std::string_view, std::size_t>, 8> kFiles{{{"record", 1},
+  constexpr std::array<std::pair<std::string_view, std::size_t>, 9> kFiles{{{"record", 1},
                                                                             {"describe", 1},
                                                                             {"weights", 2},
                                                                             {"replay", 1},
                                                                             {"precision", 1},
                                                                             {"shadow", 1},
+                                                                            {"sweep", 1},
                                                                             {"environment", 0},
                                                                             {"version", 0}}};
   const auto refuse = [](const std::string& why) -> core::Error {
@@ -342,6 +361,7 @@ std::string work(const CommandLine& line, StatusChannel& status) {
   if (verb == "replay") return replay(line.words[1]);
   if (verb == "precision") return precision(line.words[1]);
   if (verb == "shadow") return shadow(line.words[1]);
+  if (verb == "sweep") return sweep(line.words[1]);
   return verb == "version" ? version() : environment();
 }
 

@@ -119,7 +119,7 @@ std::string ask_about_dump(const DumpQuestion& asked, const core::RunManifest& m
     const std::string name = setting.name.substr(std::string_view(kVariablePrefix).size());
     call.environment[name] = setting.used == "unset" ? std::nullopt : std::optional(setting.used);
   }
-  if (!asked.isa.empty()) call.environment[kIsaVariable] = asked.isa;
+  for (const auto& [name, value] : asked.variables) call.environment[name] = value;
   return last_line(ask_recorder(call, asked.about));
 }
 
@@ -204,7 +204,8 @@ ReplayFindings replay(const ReplayPlan& plan) {
   std::vector<std::string> isas = plan.isas;
   if (isas.empty()) isas.emplace_back();
   for (const std::string& isa : isas) {
-    question.isa = isa;
+    question.variables.clear();
+    if (!isa.empty()) question.variables.emplace_back(kIsaVariable, isa);
     take(isa, read_answer<ReplayAnswer>(ask_about_dump(question, dump->manifest())), findings);
   }
   return findings;

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cmd/replay/replay_message.h"
@@ -76,7 +77,8 @@ struct DumpQuestion {
   std::string text;  ///< what the file says
   std::optional<std::filesystem::path> recorder = {};
   std::optional<std::chrono::seconds> timeout = {};
-  std::string isa = {};    ///< ATEN_CPU_CAPABILITY; empty = as recorded
+  /// Variables that are not as recorded.
+  std::vector<std::pair<std::string, std::string>> variables = {};
   std::string about = {};  ///< what is said to have been killed; empty = the recorder
 };
 

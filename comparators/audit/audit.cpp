@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "comparators/audit/constants.h"
+#include "comparators/audit/sweep.h"
 #include "comparators/judge/rule_book.h"
 #include "core/trace/program_records.h"
 #include "core/trace/record_names.h"
@@ -118,6 +119,8 @@ const AuditRule* rule_of_finding(std::string_view id) noexcept {
   const bool is_of_parameters =
       std::ranges::find(kOfParameters, id, &finding_id) != kOfParameters.end();
   if (id == constants_rule().name()) return &constants_rule();
+  const auto swept = std::ranges::find(sweep_rules(), id, &AuditRule::name);
+  if (swept != sweep_rules().end()) return &*swept;
   return find_audit_rule(is_of_parameters ? finding_id(FindingId::kWeightsNeverMoved) : id);
 }
 
@@ -125,6 +128,15 @@ std::span<const AuditFinding> AuditReport::open() const noexcept {
   const auto end = std::ranges::find_if(
       findings, [](const AuditFinding& each) { return each.expected.has_value(); });
   return {findings.begin(), end};
+}
+
+void SweepCoverage::add(const SweepCoverage& more) {
+  judged += more.judged;
+  for (const std::string& setting : more.settings) {
+    if (std::ranges::find(settings, setting) == settings.end()) settings.push_back(setting);
+  }
+  unrepeated.insert(unrepeated.end(), more.unrepeated.begin(), more.unrepeated.end());
+  unswept.insert(unswept.end(), more.unswept.begin(), more.unswept.end());
 }
 
 std::size_t AuditReport::count(Finding::Weight weight) const noexcept {
@@ -164,17 +176,44 @@ std::optional<std::size_t> Audit::expected(const AuditFinding& finding) const {
   return std::nullopt;
 }
 
+AuditFinding Audit::made(const AuditRule& rule,
+                         Finding finding,
+                         std::shared_ptr<const core::CallSite> site) {
+  AuditFinding made;
+  made.rule = &rule;
+  made.finding = std::move(finding);
+  made.site = std::move(site);
+  made.recording = report_.recordings;
+  made.expected = expected(made);
+  if (made.expected) ++report_.expected[*made.expected].operators;
+  return made;
+}
+
+void Audit::add_of_calls(const core::DumpSource& dump, std::vector<Finding> findings) {
+  for (Finding& finding : findings) {
+    const auto rule = std::ranges::find(plan_.rules, finding.id, &AuditRule::id);
+    if (rule == plan_.rules.end()) continue;
+    auto site = dump.op_head(*finding.where.op).site;
+    AuditFinding& added =
+        report_.findings.emplace_back(made(**rule, std::move(finding), std::move(site)));
+    if (const auto rank = added.finding.where.rank) added.ranks.push_back(*rank);
+  }
+  count(dump);
+}
+
+void Audit::count(const core::DumpSource& dump) {
+  ++report_.recordings;
+  report_.rows.push_back(dump.op_count());
+  report_.operators += dump.manifest().trace.operator_calls();
+}
+
 void Audit::put(const AuditRule& rule, std::vector<Finding> findings, const AuditTrace* trace) {
   for (Finding& finding : findings) {
-    AuditFinding added;
-    added.rule = &rule;
+    std::shared_ptr<const core::CallSite> site;
     if (trace != nullptr && finding.where.op) {
-      added.site = trace->site(static_cast<std::uint32_t>(*finding.where.op));
+      site = trace->site(static_cast<std::uint32_t>(*finding.where.op));
     }
-    added.recording = report_.recordings;
-    added.finding = std::move(finding);
-    added.expected = expected(added);
-    if (added.expected) ++report_.expected[*added.expected].operators;
+    AuditFinding added = made(rule, std::move(finding), std::move(site));
     const Finding& said = added.finding;
     const auto same = std::ranges::find_if(report_.findings, [&](const AuditFinding& known) {
       return known.rule == &rule && known.finding.id == said.id &&
@@ -227,9 +266,7 @@ bool Audit::see(const core::DumpSource& dump, const std::optional<std::uint32_t>
     put(*rule, std::move(found), &*trace);
   }
   if (trace) keep(*trace, rank);
-  ++report_.recordings;
-  report_.rows.push_back(dump.op_count());
-  report_.operators += dump.manifest().trace.operator_calls();
+  count(dump);
   return true;
 }
 

@@ -68,6 +68,19 @@ struct NotAudited {
   Phrase why;
 };
 
+/// What was executed again of the calls that were recorded.
+struct SweepCoverage {
+  std::uint64_t judged = 0;             ///< under every setting
+  std::vector<std::string> settings;    ///< `threads=1`, each once
+  std::vector<std::string> unrepeated;  ///< calls that give another result as recorded, too
+  std::vector<std::string> unswept;     ///< calls that could not be made, and why
+
+  void add(const SweepCoverage& more);
+  [[nodiscard]] std::uint64_t calls() const noexcept {
+    return judged + unrepeated.size() + unswept.size();
+  }
+};
+
 struct AuditReport {
   std::vector<AuditFinding> findings;  ///< excused ones last, proofs first, then by AuditRule
   std::vector<const AuditRule*> audited;
@@ -77,7 +90,8 @@ struct AuditReport {
   std::size_t recordings = 0;
   std::vector<std::uint64_t> rows;  ///< of each recording: its operators and other records
   std::uint64_t operators = 0;
-  std::size_t constants = 0;  ///< of an exported model
+  std::size_t constants = 0;           ///< of an exported model
+  std::optional<SweepCoverage> sweep;  ///< where calls were executed again
 
   /// Those that are not excused: they come first.
   [[nodiscard]] std::span<const AuditFinding> open() const noexcept;
@@ -112,11 +126,18 @@ class Audit {
   void add(const AuditRule& rule, std::vector<Finding> findings) {
     put(rule, std::move(findings), nullptr);
   }
+  /// Of calls of one recording that rules of the plan are about, each a finding of its own.
+  void add_of_calls(const core::DumpSource& dump, std::vector<Finding> findings);
   /// To be called once, behind one see() or add() at least.
   AuditReport finish();
 
  private:
   void put(const AuditRule& rule, std::vector<Finding> findings, const AuditTrace* trace);
+  /// @return with the entry that expects it, which is told
+  AuditFinding made(const AuditRule& rule,
+                    Finding finding,
+                    std::shared_ptr<const core::CallSite> site);
+  void count(const core::DumpSource& dump);
   void keep(const AuditTrace& trace, const std::optional<std::uint32_t>& rank);
   [[nodiscard]] std::optional<std::size_t> expected(const AuditFinding& finding) const;
   void settle();

@@ -49,7 +49,8 @@ constexpr std::string_view kIds =
     "gradient-scaled|gradient-partial|gradient-beyond-floor|optimizer-state-beyond-floor|"
     "parameter-beyond-floor|"
     "captured-otherwise|autograd-beyond-floor|decomposition-beyond-floor|kernel-beyond-floor|"
-    "compiled-code-draws-its-own";
+    "compiled-code-draws-its-own|"
+    "leaves-unwritten|varies-with-threads|varies-with-alignment|varies-with-environment";
 static_assert(std::ranges::count(kIds, '|') == static_cast<std::ptrdiff_t>(kLastFinding),
               "every FindingId has its id, in its order");
 

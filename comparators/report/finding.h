@@ -163,8 +163,13 @@ enum class FindingId : std::uint8_t {
   kCompiledDecompositionBeyond,
   kCompiledKernelBeyond,
   kCompiledDrawsItsOwn,
+  // What changes the result of a call that is executed again.
+  kLeavesUnwritten,
+  kVariesWithThreads,
+  kVariesWithAlignment,
+  kVariesWithEnvironment,
 };
-inline constexpr FindingId kLastFinding = FindingId::kCompiledDrawsItsOwn;
+inline constexpr FindingId kLastFinding = FindingId::kVariesWithEnvironment;
 /// `gradients-not-reduced`: stable, in JSON and in expectations.
 std::string_view finding_id(FindingId id) noexcept;
 

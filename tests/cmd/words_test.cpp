@@ -65,6 +65,7 @@ constexpr std::array kTables{
     Placed{"RANKS.md", "data"},
     Placed{"RANKS.md", "ranks"},
     Placed{"AUDIT.md", "audit"},
+    Placed{"AUDIT.md", "sweep"},
     Placed{"PRECISION.md", "precision"},
     Placed{"REPORTS.md", "recording"},
     Placed{"REPORTS.md", "resume"},

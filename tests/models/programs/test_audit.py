@@ -248,5 +248,50 @@ class Exported(Audited):
             self.assertIn("NO PROOF: 1 of 1 rule audited\n", self.check(0, "audit", file).stdout)
 
 
+class Swept(Audited):
+    """Of the operators of a program, the one that a setting changes."""
+    SUMS = """
+        import torch
+        torch.manual_seed(0)
+        x = torch.randn(1_000_000)
+        y = (x * 2).relu()
+        print(y.sum().item())
+    """
+
+    def test_threads(self):
+        self.program(self.SUMS)
+        found = self.check(1, "audit", "--sweep", "threads,alignment", "--force", "-o", "sums", "--", *self.command())
+        self.assertRegex(found.stdout, r"(?m)^PROOF varies-with-threads at step 0 \(program.py:6\)")
+        self.assertRegex(found.stdout, r"op \d+ aten::sum")
+        self.assertIn("print(y.sum().item())", found.stdout)
+        again = self.check(1, "audit", "sums/audit", "--sweep", "threads=1,8", "--format", "json")
+        document = json.loads(again.stdout)
+        self.assertEqual({(each["id"], each["code"].split(":")[1]) for each in document["findings"]},
+                         {("varies-with-threads", "6")})
+        self.assertEqual(document["sweep"]["unrepeated"], [])
+        self.assertEqual(document["sweep"]["judged"], document["sweep"]["calls"])
+        # A product of two numbers is the same on any of them.
+        self.check(0, "audit", "sums/audit", "--sweep", "poison")
+
+    def test_what_cannot_be_swept_is_no_pass(self):
+        self.program(self.SUMS)
+        self.check(0, "exec", "-o", "digests", "--", *self.command())
+        nothing = self.check(4, "audit", "digests", "--sweep", "threads")
+        self.assertIn("--level tensor", nothing.stdout)
+        self.check(2, "audit", "digests", "--sweep", "thraeds")
+        self.check(2, "audit", "digests", "--sweep", "threads=0")
+        self.check(2, "audit", "digests", "--sweep", "threads", "--check", "untied")
+
+    def test_a_variable_of_the_environment(self):
+        self.program(self.SUMS)
+        self.check(0, "exec", "--level", "tensor", "-o", "values", "--", *self.command())
+        found = self.tool("audit", "values", "--sweep", "env:ATEN_CPU_CAPABILITY=default", "--format", "json")
+        document = json.loads(found.stdout)
+        self.assertEqual(document["sweep"]["settings"], ["ATEN_CPU_CAPABILITY=default"])
+        self.assertEqual(found.code, 1 if document["findings"] else 0)
+        for each in document["findings"]:
+            self.assertEqual(each["id"], "varies-with-environment")
+
+
 if __name__ == "__main__":
     main()

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cmd/replay/replay_message.h"
+#include "dumpers/replay/sweep.h"
+
+namespace repro_check::cmd {
+
+/// Under which settings a recorder is to execute the calls of a dump again.
+struct SweepQuestion {
+  ReplaySide recorded;  ///< its op says nothing
+  std::vector<replay::SweepSetting> settings;
+};
+
+struct SweepAnswer {
+  std::string libtorch;
+  std::string cpu_capability;
+  std::vector<std::string> notes;
+  replay::SweepOutcome outcome;
+};
+
+/// As on the command line.
+constexpr std::string_view name_of(replay::SweepSetting::Kind kind) noexcept {
+  constexpr std::array<std::string_view, 3> kNames{"threads", "alignment", "poison"};
+  return kNames.at(static_cast<std::size_t>(kind));
+}
+
+template <typename F>
+void describe(F f, Of<F, replay::SweepSetting::Kind>& it) {
+  f.word(it, replay::SweepSetting::Kind::kFill, &name_of);
+}
+
+DESCRIBE(replay::SweepSetting, MEMBER(kind) MEMBER(value))
+DESCRIBE(replay::SweptOutput,
+         MEMBER(slot) MEMBER(elements) MEMBER(differing) MEMBER(max_abs) MEMBER(largest))
+DESCRIBE(replay::SweptCall, MEMBER(op) MEMBER(setting) MEMBER(output))
+DESCRIBE(replay::UnsweptCall, MEMBER(op) MEMBER(why))
+DESCRIBE(replay::SweepOutcome, MEMBER(executed) MEMBER(differing) MEMBER(unswept) MEMBER(had))
+DESCRIBE(SweepQuestion, MEMBER(recorded) MEMBER(settings))
+DESCRIBE(SweepAnswer, MEMBER(libtorch) MEMBER(cpu_capability) MEMBER(notes) MEMBER(outcome))
+
+}  // namespace repro_check::cmd

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dumpers/replay/sweep.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <c10/core/Allocator.h>
+#include <c10/core/CPUAllocator.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "core/error.h"
+#include "core/system/pinned.h"
+#include "core/tensor/element_number.h"
+#include "core/trace/program_records.h"
+#include "dumpers/capture/generators/generator_watch.h"
+#include "dumpers/replay/call_results.h"
+#include "dumpers/replay/repeated_call.h"
+#include "dumpers/replay/restored_generator.h"
+
+namespace repro_check::replay {
+namespace {
+
+using Kind = SweepSetting::Kind;
+
+/// Moves generators from one drawing call to the next. Only where something outside of the recorded
+/// calls drew in between, the way from the seed is walked.
+class FollowedGenerators {
+ public:
+  /// @param dump  borrowed
+  explicit FollowedGenerators(const core::DumpSource& dump) : dump_(dump) {}
+
+  /// @throws core::Error{kNotComparable} when no way leads there, or too many had to be walked
+  at::Generator before(const core::OpRecord& record) {
+    const auto known = ends_.find(place_of(record));
+    if (known != ends_.end() && known->second.position == record.generator->position_before) {
+      at::Generator generator =
+          capture::default_generator(c10::Device(record.generator->device))->clone();
+      generator.set_state(known->second.state);
+      return generator;
+    }
+    if (walks_++ == kMostWalks) {
+      cannot("something outside the recorded operators moves the generator again and again", "");
+    }
+    return restore_generator(dump_, record);
+  }
+  void note(const RepeatedCall& call) {
+    if (!call.record().generator) return;
+    ends_[place_of(call.record())] = {call.record().generator->position_after,
+                                      call.generator_end()};
+  }
+
+ private:
+  static constexpr int kMostWalks = 32;
+
+  struct End {
+    std::uint64_t position = 0;
+    at::Tensor state;
+  };
+  using Place = std::pair<std::string, std::uint64_t>;  ///< device and seed
+
+  static Place place_of(const core::OpRecord& record) {
+    return {record.generator->device, record.generator->seed};
+  }
+
+  const core::DumpSource& dump_;
+  std::map<Place, End> ends_;
+  int walks_ = 0;
+};
+
+class Threads : core::Pinned {
+ public:
+  explicit Threads(std::int64_t count) : found_(at::get_num_threads()) {
+    at::set_num_threads(static_cast<int>(count));
+  }
+  ~Threads() { at::set_num_threads(found_); }
+
+ private:
+  int found_;
+};
+
+/// Hands out memory of another allocator, filled. Releases of LibTorch declare these members in two
+/// ways, so that one of each pair overrides and the other one is not called.
+class FillingAllocator final : public c10::Allocator {
+ public:
+  FillingAllocator(c10::Allocator* from, std::int64_t byte)
+      : from_(from), byte_(static_cast<int>(byte)) {}
+
+  // NOLINTBEGIN(modernize-use-override,cppcoreguidelines-explicit-virtual-functions)
+  c10::DataPtr allocate(std::size_t size) { return filled(size); }
+  c10::DataPtr allocate(std::size_t size) const { return filled(size); }
+  void copy_data(void* to, const void* from, std::size_t count) const {
+    std::memcpy(to, from, count);
+  }
+  // NOLINTEND(modernize-use-override,cppcoreguidelines-explicit-virtual-functions)
+  [[nodiscard]] c10::DeleterFnPtr raw_deleter() const override { return from_->raw_deleter(); }
+
+ private:
+  [[nodiscard]] c10::DataPtr filled(std::size_t size) const {
+    c10::DataPtr memory = from_->allocate(size);
+    if (memory.get() != nullptr) std::memset(memory.get(), byte_, size);
+    return memory;
+  }
+
+  c10::Allocator* from_;
+  int byte_;
+};
+
+/// Fills all memory that LibTorch allocates on the CPU, for as long as it lives.
+class Fill : core::Pinned {
+ public:
+  explicit Fill(std::int64_t byte) : found_(c10::GetCPUAllocator()), filling_(found_, byte) {
+    c10::SetCPUAllocator(&filling_, kPriority);
+  }
+  ~Fill() { c10::SetCPUAllocator(found_, kPriority); }
+
+ private:
+  static constexpr std::uint8_t kPriority = std::numeric_limits<std::uint8_t>::max();
+
+  c10::Allocator* found_;
+  FillingAllocator filling_;
+};
+
+/// Whether it is: an extension may have put an allocator of its own in front.
+bool can_fill(std::int64_t byte) {
+  constexpr std::int64_t kBytes = 4096;
+  const Fill fill(byte);
+  const at::Tensor memory = at::empty({kBytes}, at::kByte);
+  return memory.eq(byte).all().item<bool>();
+}
+
+/// And differs from what this process has.
+bool can_be_had(const SweepSetting& setting) {
+  if (setting.kind == Kind::kFill) return can_fill(setting.value);
+  if (setting.kind != Kind::kThreads) return true;
+  if (setting.value == at::get_num_threads()) return false;
+  const Threads threads(setting.value);
+  return at::get_num_threads() == setting.value;
+}
+
+/// Whether a call gives something that is known: memory as it was allocated is nothing.
+bool gives_results(const core::OpRecord& record) {
+  return !record.results.empty() &&
+         std::ranges::none_of(record.tensors, [](const core::TensorRecord& tensor) {
+           return core::is_output(tensor) && tensor.state == core::ContentState::kUninitialised;
+         });
+}
+
+/// The greatest magnitude among finite numbers.
+double largest_of(const core::DumpSource& dump, const core::TensorRecord& tensor) {
+  std::vector<std::byte> content;
+  dump.read_content(tensor.content_key(), content);
+  double largest = 0;
+  for (const double number : core::numbers_of(tensor.dtype, content)) {
+    if (std::isfinite(number)) largest = std::max(largest, std::abs(number));
+  }
+  return largest;
+}
+
+/// The output that differs most of what it holds.
+std::optional<SweptOutput> worst_output(const core::DumpSource& dump,
+                                        const core::OpRecord& record,
+                                        const CallSink& made) {
+  std::optional<SweptOutput> worst;
+  double worst_share = -1;
+  for (const OutputDistance& distance : measure_outputs(dump, record, made, false)) {
+    if (distance.differing == 0) continue;
+    const auto tensor = std::ranges::find_if(record.tensors, [&](const core::TensorRecord& each) {
+      return core::is_output(each) && each.slot == distance.slot;
+    });
+    const double largest = largest_of(dump, *tensor);
+    const double share = largest == 0 ? HUGE_VAL : distance.max_abs.value_or(0) / largest;
+    if (share <= worst_share) continue;
+    worst_share = share;
+    worst = {distance.slot, distance.elements, distance.differing, distance.max_abs, largest};
+  }
+  return worst;
+}
+
+class Sweep {
+ public:
+  Sweep(const core::DumpSource& dump, const std::vector<SweepSetting>& settings)
+      : dump_(dump), settings_(settings), generators_(dump) {
+    for (std::uint64_t i = 0; i < settings.size(); ++i) {
+      if (can_be_had(settings[i])) outcome_.had.push_back(i);
+    }
+  }
+
+  SweepOutcome run() {
+    for (std::uint64_t op = 0; op < dump_.op_count(); ++op) {
+      const core::OpHead head = dump_.op_head(op);
+      const bool is_inside = head.parent >= 0 && covered_.contains(head.parent);
+      if (is_inside) covered_.insert(static_cast<std::int64_t>(op));
+      if (is_inside || core::is_named_values(head) || !gives_results(dump_.op(op))) continue;
+      if (try_call(op)) covered_.insert(static_cast<std::int64_t>(op));
+    }
+    return std::move(outcome_);
+  }
+
+ private:
+  /// @return whether those inside need not be tried
+  bool try_call(std::uint64_t op) {
+    const std::size_t known = outcome_.differing.size();
+    try {
+      if (core::is_of_ranks(*dump_.op_head(op).op)) cannot("other ranks take part in it", "");
+      RepeatedCall call(
+          dump_, op, {}, [&](const core::OpRecord& record) { return generators_.before(record); });
+      execute(call);
+      ++outcome_.executed;
+      return true;
+    } catch (const core::Error& error) {
+      if (error.kind() == core::ErrorKind::kDumpDamaged) throw;
+      outcome_.differing.resize(known);
+      const bool has_parts = op + 1 < dump_.op_count() &&
+                             dump_.op_head(op + 1).parent == static_cast<std::int64_t>(op);
+      if (!has_parts) outcome_.unswept.push_back({op, error.what()});
+      return false;
+    }
+  }
+
+  void execute(RepeatedCall& call) {
+    const std::string recorded = print_of(call.record());
+    const bool repeats = !differs(call, recorded, std::nullopt);
+    generators_.note(call);
+    std::optional<std::string> filled;
+    for (const std::uint64_t at : outcome_.had) {
+      if (settings_[at].kind == Kind::kFill) {
+        // Memory that nobody wrote may be why a call does not repeat.
+        if (!compare_fills(call, at, filled)) break;
+      } else if (repeats) {
+        change(call, recorded, at);
+      }
+    }
+  }
+
+  void change(RepeatedCall& call, const std::string& recorded, std::uint64_t at) {
+    const SweepSetting& setting = settings_[at];
+    if (setting.kind == Kind::kThreads) {
+      const Threads threads(setting.value);
+      differs(call, recorded, at);
+      return;
+    }
+    RebuildOptions options;
+    options.shift = setting.value;
+    RepeatedCall moved(dump_, call.record().index, options, [&](const core::OpRecord&) {
+      return call.generator_before();
+    });
+    differs(moved, recorded, at);
+  }
+
+  /// @param first  what the call gives with the first fill, which is made here
+  /// @return false where it gives two results with one fill
+  bool compare_fills(RepeatedCall& call, std::uint64_t at, std::optional<std::string>& first) {
+    const Fill fill(settings_[at].value);
+    if (first) {
+      differs(call, *first, at);
+      return true;
+    }
+    first = print_of(call.run().record);
+    return print_of(call.run().record) == *first;
+  }
+
+  static std::string print_of(const core::OpRecord& record) {
+    const Fingerprint print = fingerprint(record);
+    if (!print.unknown.empty()) {
+      cannot(
+          fmt::format(
+              "op {}: output {} has no values that can be compared", record.index, print.unknown),
+          "");
+    }
+    return print.text;
+  }
+
+  bool differs(RepeatedCall& call,
+               const std::string& expected,
+               const std::optional<std::uint64_t>& setting) {
+    const CallSink& made = call.run();
+    if (print_of(made.record) == expected) return false;
+    outcome_.differing.push_back(
+        {call.record().index, setting, worst_output(dump_, call.record(), made)});
+    return true;
+  }
+
+  const core::DumpSource& dump_;
+  const std::vector<SweepSetting>& settings_;
+  FollowedGenerators generators_;
+  std::set<std::int64_t> covered_;  ///< calls that were executed, or were inside of one
+  SweepOutcome outcome_;
+};
+
+}  // namespace
+
+SweepOutcome sweep(const core::DumpSource& dump, const std::vector<SweepSetting>& settings) {
+  return Sweep(dump, settings).run();
+}
+
+}  // namespace repro_check::replay

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comparators/audit/sweep.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "core/error.h"
+#include "tests/support/memory_source.h"
+
+namespace repro_check::comparators {
+namespace {
+
+using test_support::DumpFixture;
+using test_support::MemorySource;
+
+const std::vector<SweepSetting> kSettings{{FindingId::kVariesWithThreads, "threads=1"},
+                                          {FindingId::kVariesWithThreads, "threads=8"},
+                                          {FindingId::kVariesWithAlignment, "alignment=4"}};
+
+/// Calls of aten::addmm at one line, of aten::sum at another.
+MemorySource source_of_calls() {
+  DumpFixture fixture;
+  const auto site = [](std::uint32_t line) {
+    auto made = std::make_shared<core::CallSite>();
+    made->module_path = "net";
+    made->frames.push_back({"train.py", line, "forward"});
+    return made;
+  };
+  const auto product =
+      std::make_shared<core::OperatorInfo>(core::OperatorInfo{"aten::addmm", "", false});
+  const auto sum = std::make_shared<core::OperatorInfo>(core::OperatorInfo{"aten::sum", "", false});
+  const auto first = site(3);
+  const auto second = site(4);
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    core::OpRecord record;
+    record.index = i;
+    record.op = i == 2 ? sum : product;
+    record.site = i == 2 ? second : first;
+    record.step = static_cast<std::uint32_t>(i);
+    fixture.ops.push_back(std::move(record));
+  }
+  return MemorySource(std::move(fixture), "calls");
+}
+
+SweepDifference difference(std::uint64_t op, std::size_t setting, double max_abs) {
+  SweepDifference made;
+  made.op = op;
+  made.setting = setting;
+  made.slot = "0";
+  made.elements = 10;
+  made.differing = 2;
+  made.max_abs = max_abs;
+  made.largest = 1;
+  return made;
+}
+
+AuditPlan plan_of_settings() {
+  AuditPlan plan;
+  for (const AuditRule& rule : sweep_rules()) {
+    const bool is_asked =
+        std::ranges::find(kSettings, rule.id, &SweepSetting::found) != kSettings.end();
+    if (is_asked) plan.rules.push_back(&rule);
+  }
+  return plan;
+}
+
+template <typename T>
+T field_of(const AuditFinding& found, const std::string& name) {
+  const auto field = std::ranges::find(found.finding.fields, name, &Field::name);
+  REQUIRE(field != found.finding.fields.end());
+  return std::get<T>(field->value);
+}
+
+}  // namespace
+
+TEST_CASE("calls of one operator at one line are one finding for each kind of setting") {
+  const MemorySource source = source_of_calls();
+  SweptDump swept;
+  swept.dump = &source;
+  swept.settings = kSettings;
+  swept.had = {0, 1, 2};
+  swept.coverage.judged = 4;
+  swept.differences = {difference(3, 0, 1e-7),
+                       difference(0, 1, 1e-6),
+                       difference(3, 1, 1e-7),
+                       difference(2, 1, 1e-7),
+                       difference(0, 2, 1e-7)};
+  const AuditReport report = audit_sweep(std::vector<SweptDump>{swept}, plan_of_settings());
+  REQUIRE(report.findings.size() == 3);
+  const AuditFinding& threads = report.findings[0];
+  CHECK(threads.rule->id == FindingId::kVariesWithThreads);
+  CHECK(threads.finding.where.op == 0);
+  CHECK(threads.finding.where.step == 0);
+  CHECK(field_of<std::int64_t>(threads, "calls") == 2);
+  CHECK(field_of<double>(threads, "max_abs") == 1e-6);
+  CHECK(field_of<std::vector<std::string>>(threads, "settings") ==
+        std::vector<std::string>{"threads=1", "threads=8"});
+  CHECK(report.findings[1].finding.where.op == 2);
+  CHECK(report.findings[2].rule->id == FindingId::kVariesWithAlignment);
+  CHECK(report.count(Finding::Weight::kProof) == 3);
+  CHECK(exit_code_of(report, configs::AuditFailure::kProof, false) == core::ExitCode::kDivergence);
+}
+
+TEST_CASE("a sweep that compared little is no pass") {
+  const MemorySource source = source_of_calls();
+  SweptDump swept;
+  swept.dump = &source;
+  swept.settings = kSettings;
+  swept.had = {0, 1, 2};
+  swept.coverage.judged = 3;
+  swept.coverage.unrepeated = {"op 0 aten::addmm"};
+  const AuditReport report = audit_sweep(std::vector<SweptDump>{swept}, plan_of_settings());
+  CHECK(report.audited.empty());
+  CHECK(report.not_audited.size() == 2);
+  CHECK(exit_code_of(report, configs::AuditFailure::kProof, false) ==
+        core::ExitCode::kNotComparable);
+}
+
+TEST_CASE("a setting that could not be had is not audited") {
+  const MemorySource source = source_of_calls();
+  SweptDump swept;
+  swept.dump = &source;
+  swept.settings = kSettings;
+  swept.had = {2};
+  swept.coverage.judged = 4;
+  const AuditReport report = audit_sweep(std::vector<SweptDump>{swept}, plan_of_settings());
+  REQUIRE(report.not_audited.size() == 1);
+  CHECK(report.not_audited.front().rule->id == FindingId::kVariesWithThreads);
+  CHECK(exit_code_of(report, configs::AuditFailure::kProof, true) ==
+        core::ExitCode::kNotComparable);
+}
+
+}  // namespace repro_check::comparators
