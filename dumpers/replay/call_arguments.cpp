@@ -161,10 +161,13 @@ void CallArguments::show(const Memory& memory) {
   for (const std::uint32_t member : memory.storage.tensors) {
     const core::TensorRecord& tensor = record_.tensors[member];
     const bool empty = core::element_count(tensor.shape) == 0;
-    tensors_[member] = current.as_strided(
-        tensor.shape,
-        tensor.strides,
-        current.storage_offset() + (empty ? 0 : tensor.storage_offset - memory.storage.first));
+    // No view, which some operators refuse to write.
+    tensors_[member] = at::empty({0}, current.options())
+                           .set_(current.storage(),
+                                 current.storage_offset() +
+                                     (empty ? 0 : tensor.storage_offset - memory.storage.first),
+                                 tensor.shape,
+                                 tensor.strides);
     const bool differentiable = core::is_floating(tensor.dtype) || core::is_complex(tensor.dtype);
     if (tensor.requires_grad && differentiable && !memory.written && at::GradMode::is_enabled()) {
       tensors_[member] = tensors_[member].detach().requires_grad_(true);
