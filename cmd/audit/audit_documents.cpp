@@ -153,12 +153,14 @@ std::string audit_junit(const Audited& audited,
                         const AuditSaid& said,
                         const DocumentOptions& options) {
   std::string cases;
+  std::size_t tests = 0;
   std::size_t failures = 0;
   std::size_t skipped = 0;
   const auto attribute = [](std::string_view name, std::string_view value) {
     return fmt::format(" {}=\"{}\"", name, xml_text(escape_name(value)));
   };
   const auto put = [&](const std::string& rule, const std::string& outcome) {
+    ++tests;
     cases += "<testcase classname=\"audit\"" + attribute("name", rule) + " time=\"0.000\">" +
              outcome + "</testcase>\n";
   };
@@ -189,8 +191,6 @@ std::string audit_junit(const Audited& audited,
       put(rule, "<skipped" + attribute("message", open["why"].get<std::string>()) + "/>");
     }
   }
-  const std::size_t tests =
-      audited.report.open().size() + audited.report.audited.size() - found.size() + skipped;
   return fmt::format(
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"repro-check\">\n<testsuite "
       "name=\"audit\" tests=\"{}\" failures=\"{}\" errors=\"0\" skipped=\"{}\" "
@@ -213,6 +213,12 @@ std::string audit_markdown(const AuditSaid& said) {
                          markdown_code(finding["code"].get<std::string>()),
                          markdown_code(finding["fix"].get<std::string>()));
     }
+  }
+  if (said.document.contains("sweep")) {
+    out += "\n" +
+           say("{judged:count} of {calls:call} executed again with {settings}.",
+               said.document["sweep"]) +
+           "\n";
   }
   for (const Json& open : said.document["not_audited"]) {
     out += fmt::format("\nNot audited, {}: {}\n",

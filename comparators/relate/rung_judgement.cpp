@@ -178,7 +178,6 @@ class RungJudge {
         .with("region", shown_line(region.line))
         .with("function", region.function);
     finding.with("is_given", a.role == RegionRole::kInput);
-    finding.with("is_gradient", a.role == RegionRole::kGradient);
     put_place(region, node, described(a), finding);
     return finding;
   }

@@ -134,7 +134,6 @@ class Writer {
   const core::DumpSource& dump_;
   std::span<const RecordedTensor> wanted_;
   const core::DumpSource& given_;
-  std::size_t passes_;
   core::DumpSink& sink_;
   CallTree tree_;
   std::map<std::uint64_t, std::vector<std::size_t>> at_;  ///< wanted tensors, by the op to wait for
