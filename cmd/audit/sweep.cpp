@@ -50,7 +50,7 @@ FindingId finding_of(Kind kind) {
 }
 
 core::Error no_sweep(const std::string& word) {
-  return usage_error(
+  return core::usage_error(
       fmt::format("--sweep {}: there is no such setting", core::printable(word)),
       near_hint(word,
                 {"threads", "isa", "alignment", "poison"},
@@ -61,11 +61,11 @@ std::int64_t number_of_threads(std::string_view word) {
   constexpr std::int64_t kMost = 1024;
   const auto count = core::parse_number<std::int64_t>(word);
   if (!count || *count < 1 || *count > kMost) {
-    throw usage_error(fmt::format("--sweep {}{}: expected a number of threads from 1 to {}",
-                                  kThreadsPrefix,
-                                  core::printable(word),
-                                  kMost),
-                      "for example --sweep threads=1,8");
+    throw core::usage_error(fmt::format("--sweep {}{}: expected a number of threads from 1 to {}",
+                                        kThreadsPrefix,
+                                        core::printable(word),
+                                        kMost),
+                            "for example --sweep threads=1,8");
   }
   return *count;
 }

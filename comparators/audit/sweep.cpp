@@ -74,6 +74,7 @@ std::vector<Finding> findings_of(const SweptDump& swept) {
     add(each, setting.text, found[std::move(place)]);
   }
   std::vector<std::pair<FindingId, const Varying*>> ordered;
+  ordered.reserve(found.size());
   for (const auto& [place, varying] : found) ordered.emplace_back(std::get<0>(place), &varying);
   std::ranges::sort(ordered, {}, [](const auto& each) { return each.second->first->op; });
   std::vector<Finding> findings;

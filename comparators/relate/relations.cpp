@@ -59,8 +59,8 @@ class RowIndex {
     });
   }
   [[nodiscard]] std::span<const Place> find(std::uint64_t key) const {
-    const auto found = std::ranges::equal_range(places_, key, {}, &Place::key);
-    return {found.begin(), found.end()};
+    return {std::ranges::lower_bound(places_, key, {}, &Place::key),
+            std::ranges::upper_bound(places_, key, {}, &Place::key)};
   }
   [[nodiscard]] const Form& form(const Place& place) const { return forms_[place.form]; }
 
@@ -613,13 +613,13 @@ std::vector<Adapter> adapters_of(const WeightSide& side) {
     const std::string_view module = name_above(name);
     const std::string_view wrapper =
         last_name(module).starts_with("base") ? name_above(module) : module;
+    const auto is_below = [&](std::string_view own) {
+      return own.size() > wrapper.size() && own.starts_with(wrapper) && own[wrapper.size()] == '.';
+    };
     std::optional<std::size_t> down;
     std::optional<std::size_t> up;
     for (const std::size_t part : parts) {
-      const std::string_view own = side.weights[part].name;
-      if (!own.starts_with(wrapper) || own.size() <= wrapper.size() || own[wrapper.size()] != '.') {
-        continue;
-      }
+      if (!is_below(side.weights[part].name)) continue;
       const auto rank = std::min(shape(part)[0], shape(part)[1]);
       if (shape(part)[1] == shape(base)[1] && shape(part)[0] == rank && !down)
         down = part;

@@ -199,13 +199,13 @@ TwoRungs pair_rungs(const RegionSide& a, const RegionSide& b) {
   std::map<decltype(key_of(a.tensors.front())), std::size_t> of_b;
   for (std::size_t i = 0; i < b.tensors.size(); ++i) of_b.emplace(key_of(b.tensors[i]), i);
   const auto see = [](TwoRungs::Unjudged& first, const RegionTensor& tensor, std::uint64_t op) {
-    if (first.name.empty()) first = {described(tensor), op};
+    if (is_border(tensor) && first.name.empty()) first = {described(tensor), op};
   };
   for (std::size_t i = 0; i < a.tensors.size(); ++i) {
     const RegionTensor& tensor = a.tensors[i];
     const auto found = of_b.find(key_of(tensor));
     if (found == of_b.end()) {
-      if (is_border(tensor)) see(rungs.unlike, tensor, tensor.op);
+      see(rungs.unlike, tensor, tensor.op);
       continue;
     }
     const std::size_t place = found->second;
@@ -216,18 +216,17 @@ TwoRungs pair_rungs(const RegionSide& a, const RegionSide& b) {
                           tensor.content.dtype == other.content.dtype &&
                           tensor.content.shape == other.content.shape;
     if (!is_alike) {
-      if (is_border(tensor)) see(rungs.unlike, tensor, tensor.op);
+      see(rungs.unlike, tensor, tensor.op);
     } else if (core::is_floating(tensor.content.dtype)) {
       rungs.same.push_back({i, place});
+    } else if (tensor.content != other.content) {
+      see(rungs.integer, tensor, tensor.op);
     } else if (is_border(tensor)) {
-      if (tensor.content == other.content)
-        ++rungs.integers;
-      else
-        see(rungs.integer, tensor, tensor.op);
+      ++rungs.integers;
     }
   }
   for (const auto& [key, place] : of_b) {
-    if (is_border(b.tensors[place])) see(rungs.unlike, b.tensors[place], a.dump->op_count());
+    see(rungs.unlike, b.tensors[place], a.dump->op_count());
   }
   return rungs;
 }

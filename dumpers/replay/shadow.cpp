@@ -345,8 +345,7 @@ void Shadow::execute(const core::OpRecord& record,
   }
   bool has_floats = false;
   bool has_outputs = false;
-  for (std::size_t i = 0; i < record.tensors.size(); ++i) {
-    const core::TensorRecord& tensor = record.tensors[i];
+  for (const core::TensorRecord& tensor : record.tensors) {
     has_floats = has_floats || has_numbers(tensor);
     has_outputs = has_outputs || core::is_output(tensor);
   }

@@ -95,8 +95,8 @@ class FillingAllocator final : public c10::Allocator {
       : from_(from), byte_(static_cast<int>(byte)) {}
 
   // NOLINTBEGIN(modernize-use-override,cppcoreguidelines-explicit-virtual-functions)
-  c10::DataPtr allocate(std::size_t size) { return filled(size); }
-  c10::DataPtr allocate(std::size_t size) const { return filled(size); }
+  [[nodiscard]] c10::DataPtr allocate(std::size_t size) { return filled(size); }
+  [[nodiscard]] c10::DataPtr allocate(std::size_t size) const { return filled(size); }
   void copy_data(void* to, const void* from, std::size_t count) const {
     std::memcpy(to, from, count);
   }
