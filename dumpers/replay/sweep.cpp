@@ -210,7 +210,10 @@ class Sweep {
   bool try_call(std::uint64_t op) {
     const std::size_t known = outcome_.differing.size();
     try {
-      if (core::is_of_ranks(*dump_.op_head(op).op)) cannot("other ranks take part in it", "");
+      const core::OpHead head = dump_.op_head(op);
+      if (core::is_of_ranks(*head.op)) {
+        cannot(fmt::format("op {} {}: other ranks take part in it", op, head.op->full_name()), "");
+      }
       RepeatedCall call(
           dump_, op, {}, [&](const core::OpRecord& record) { return generators_.before(record); });
       execute(call);
