@@ -112,6 +112,14 @@ c10::Device device_of(const core::TensorRecord& tensor) {
   return device;
 }
 
+/// The same numbers in new memory, behind so many bytes, or one element if those are more.
+at::Tensor shifted(const at::Tensor& content, std::int64_t shift) {
+  const auto size = static_cast<std::int64_t>(content.element_size());
+  const std::int64_t before = std::max<std::int64_t>(1, shift / size);
+  const at::Tensor place = at::empty({before + content.numel()}, content.options());
+  return place.narrow(0, before, content.numel()).copy_(content);
+}
+
 }  // namespace
 
 bool has_device(const c10::Device& device) {
@@ -139,25 +147,20 @@ CallArguments::CallArguments(const core::DumpSource& dump,
     at::Tensor content =
         from_bytes(core::read_input_storage(dump, record, storage), type, storage.count);
     if (options.float64) content = content.to(wider(type));
-    content = moved(content.to(options.device ? *options.device : device_of(first)));
+    content = content.to(options.device ? *options.device : device_of(first));
     const bool any_written = std::ranges::any_of(
         storage.tensors, [&](std::uint32_t member) { return written_[member]; });
     memories_.push_back({std::move(storage), any_written, std::move(content)});
   }
-  restart();
 }
 
-/// The same numbers so many bytes behind where memory begins, or one element if those are more.
-at::Tensor CallArguments::moved(const at::Tensor& content) const {
-  if (options_.shift == 0) return content;
-  const auto size = static_cast<std::int64_t>(content.element_size());
-  const std::int64_t before = std::max<std::int64_t>(1, options_.shift / size);
-  const at::Tensor place = at::empty({before + content.numel()}, content.options());
-  return place.narrow(0, before, content.numel()).copy_(content);
-}
-
-void CallArguments::show(const Memory& memory) {
-  const at::Tensor current = memory.written ? moved(memory.original.clone()) : memory.original;
+void CallArguments::show(const Memory& memory, std::int64_t shift) {
+  at::Tensor current = memory.original;
+  if (shift != 0) {
+    current = shifted(current, shift);
+  } else if (memory.written) {
+    current = current.clone();
+  }
   for (const std::uint32_t member : memory.storage.tensors) {
     const core::TensorRecord& tensor = record_.tensors[member];
     const bool empty = core::element_count(tensor.shape) == 0;
@@ -175,16 +178,17 @@ void CallArguments::show(const Memory& memory) {
   }
 }
 
-void CallArguments::restart() {
+void CallArguments::restart(std::int64_t shift) {
+  const bool is_new = shift_ != shift;
   for (const Memory& memory : memories_) {
-    if (!made_ || memory.written) show(memory);
+    if (is_new || memory.written) show(memory, shift);
   }
-  made_ = true;
+  shift_ = shift;
   for (std::size_t i = 0; i < wholes_.size(); ++i) {
     const core::TensorRecord& tensor = record_.tensors[i];
     const bool whole = core::is_composed(tensor) || core::is_quantised(tensor.dtype);
     if (!whole || tensor.role != core::TensorRole::kInput) continue;
-    if (!wholes_[i].defined() || written_[i]) wholes_[i] = make_whole(i);
+    if (is_new || written_[i]) wholes_[i] = make_whole(i);
   }
 }
 

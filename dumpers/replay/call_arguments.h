@@ -8,6 +8,8 @@
 #include <c10/core/Device.h>
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "core/trace/dump.h"
@@ -33,7 +35,8 @@ class CallArguments {
                 const RebuildOptions& options);
 
   /// Forgets what calls have written.
-  void restart();
+  /// @param shift  bytes by which memory begins later; one element where those are more
+  void restart(std::int64_t shift);
 
   /// @param generator  what an argument that is one will be
   [[nodiscard]] ArgumentSource source(at::Generator generator) const;
@@ -45,15 +48,14 @@ class CallArguments {
     at::Tensor original;
   };
 
-  [[nodiscard]] at::Tensor moved(const at::Tensor& content) const;
-  void show(const Memory& memory);
+  void show(const Memory& memory, std::int64_t shift);
   [[nodiscard]] at::Tensor make_whole(std::size_t index) const;
 
   const core::OpRecord& record_;
   RebuildOptions options_;
   std::vector<bool> written_;
   std::vector<Memory> memories_;
-  bool made_ = false;                ///< whether those that nobody writes are in `tensors_`
+  std::optional<std::int64_t> shift_;  ///< of what is in `tensors_`; empty = nothing is yet
   std::vector<at::Tensor> tensors_;  ///< by position in the record; of quantised ones the integers
   std::vector<at::Tensor> wholes_;   ///< quantised, sparse and nested ones
 };

@@ -60,7 +60,6 @@ void for_each_tensor(const core::Value& value, const auto& each) {
 struct RebuildOptions {
   std::optional<c10::Device> device;  ///< tensors and device arguments move there
   bool float64 = false;               ///< floating tensors and dtypes become float64, complex128
-  std::int64_t shift = 0;             ///< bytes by which the memory of arguments is moved
 };
 
 /// What an operator is given in the place of what a record only describes.

@@ -51,7 +51,7 @@ class MovedGenerator : core::Pinned {
 RepeatedCall::RepeatedCall(const core::DumpSource& dump,
                            std::uint64_t op,
                            const RebuildOptions& options,
-                           const GeneratorBefore& before)
+                           const GeneratorState& before)
     : record_(core::require_replayable(dump, op)),
       op_(plans_, record_),
       sink_(dump),
@@ -71,13 +71,12 @@ RepeatedCall::RepeatedCall(const core::DumpSource& dump,
                        options.device->str()),
            "replay it where it was recorded");
   }
-  const at::Generator restored = before ? before(record_) : restore_generator(dump, record_);
-  start_ = restored.get_state();
-  generator_ = *capture::default_generator(restored.device());
+  start_ = before ? before(record_) : restore_generator(dump, record_).get_state();
+  generator_ = *capture::default_generator(c10::Device(record_.generator->device));
 }
 
-const CallSink& RepeatedCall::run() {
-  arguments_->restart();
+const CallSink& RepeatedCall::run(std::int64_t shift) {
+  arguments_->restart(shift);
   sink_.clear();
   torch::jit::Stack stack = op_.arguments(record_, arguments_->source(generator_));
   {
@@ -94,12 +93,6 @@ const CallSink& RepeatedCall::run() {
   }
   capture_.rethrow_failure();
   return sink_;
-}
-
-at::Generator RepeatedCall::generator_before() const {
-  at::Generator generator = generator_.clone();
-  generator.set_state(start_);
-  return generator;
 }
 
 std::vector<std::string> RepeatedCall::notes() const {

@@ -62,26 +62,25 @@ class CallSink final : public core::DumpSink {
 /// One recorded call, ready to be made any number of times.
 class RepeatedCall {
  public:
-  /// Of a record that drew: the generator as it stood before.
-  using GeneratorBefore = std::function<at::Generator(const core::OpRecord& record)>;
+  /// Of a record that drew: the state of its generator before.
+  using GeneratorState = std::function<at::Tensor(const core::OpRecord& record)>;
 
   /// @param dump    borrowed
-  /// @param before  restore_generator() where it is empty
+  /// @param before  that of restore_generator() where it is empty
   /// @throws core::Error{kNotComparable} when the record does not hold all that the call needs, or
   ///         this LibTorch has no such operator
   RepeatedCall(const core::DumpSource& dump,
                std::uint64_t op,
                const RebuildOptions& options,
-               const GeneratorBefore& before = {});
+               const GeneratorState& before = {});
 
   /// Makes it, from the same inputs and the same place of the generator each time.
+  /// @param shift  as CallArguments::restart() has it
   /// @return what the engine recorded of it, until the next call
   /// @throws core::Error{kRunFailed} when the operator itself throws
-  const CallSink& run();
+  const CallSink& run(std::int64_t shift = 0);
 
   [[nodiscard]] const core::OpRecord& record() const noexcept { return record_; }
-  /// The generator as it stands before each call. Only of a record that drew.
-  [[nodiscard]] at::Generator generator_before() const;
   /// The state in which the last call left its generator; undefined where nothing was drawn.
   [[nodiscard]] const at::Tensor& generator_end() const noexcept { return end_; }
   /// What of the call is not as recorded.

@@ -10,10 +10,10 @@
 #include <cstddef>
 
 #include "core/error.h"
-#include "core/system/pinned.h"
 #include "core/trace/replay_inputs.h"
 #include "dumpers/replay/call_results.h"
 #include "dumpers/replay/repeated_call.h"
+#include "dumpers/replay/thread_count.h"
 
 namespace repro_check::replay {
 namespace {
@@ -26,15 +26,6 @@ c10::Device device_for(const std::string& name) {
   throw core::usage_error(fmt::format("--device {}: the recorder has no such device", name),
                           "`repro-check env` lists the devices");
 }
-
-class ThreadCount : core::Pinned {
- public:
-  ThreadCount() : found_(at::get_num_threads()) {}
-  ~ThreadCount() { at::set_num_threads(found_); }
-
- private:
-  int found_;
-};
 
 Round play(const core::DumpSource& dump,
            RepeatedCall& call,
@@ -86,11 +77,10 @@ Outcome replay(const core::DumpSource& dump, const Request& request) {
   outcome.notes = call.notes();
   if (!recorded) outcome.notes.emplace_back("the record has no result");
 
-  const ThreadCount put_back;
   std::vector<int> threads = request.threads;
   if (threads.empty()) threads.push_back(at::get_num_threads());
   for (const int count : threads) {
-    at::set_num_threads(count);
+    const ThreadCount set(count);
     if (at::get_num_threads() != count) {
       throw core::run_failed(
           fmt::format("asked for {} threads, LibTorch reports {}", count, at::get_num_threads()));

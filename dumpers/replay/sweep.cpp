@@ -14,17 +14,16 @@
 #include <limits>
 #include <map>
 #include <set>
-#include <string_view>
 #include <utility>
 
 #include "core/error.h"
 #include "core/system/pinned.h"
 #include "core/tensor/element_number.h"
 #include "core/trace/program_records.h"
-#include "dumpers/capture/generators/generator_watch.h"
 #include "dumpers/replay/call_results.h"
 #include "dumpers/replay/repeated_call.h"
 #include "dumpers/replay/restored_generator.h"
+#include "dumpers/replay/thread_count.h"
 
 namespace repro_check::replay {
 namespace {
@@ -38,19 +37,17 @@ class FollowedGenerators {
   /// @param dump  borrowed
   explicit FollowedGenerators(const core::DumpSource& dump) : dump_(dump) {}
 
+  /// @return the state before the call
   /// @throws core::Error{kNotComparable} when no way leads there, or too many had to be walked
-  at::Generator before(const core::OpRecord& record) {
+  at::Tensor before(const core::OpRecord& record) {
     const auto known = ends_.find(place_of(record));
     if (known != ends_.end() && known->second.position == record.generator->position_before) {
-      at::Generator generator =
-          capture::default_generator(c10::Device(record.generator->device))->clone();
-      generator.set_state(known->second.state);
-      return generator;
+      return known->second.state;
     }
     if (walks_++ == kMostWalks) {
       cannot("something outside the recorded operators moves the generator again and again", "");
     }
-    return restore_generator(dump_, record);
+    return restore_generator(dump_, record).get_state();
   }
   void note(const RepeatedCall& call) {
     if (!call.record().generator) return;
@@ -74,17 +71,6 @@ class FollowedGenerators {
   const core::DumpSource& dump_;
   std::map<Place, End> ends_;
   int walks_ = 0;
-};
-
-class Threads : core::Pinned {
- public:
-  explicit Threads(std::int64_t count) : found_(at::get_num_threads()) {
-    at::set_num_threads(static_cast<int>(count));
-  }
-  ~Threads() { at::set_num_threads(found_); }
-
- private:
-  int found_;
 };
 
 /// Hands out memory of another allocator, filled. Releases of LibTorch declare these members in two
@@ -142,7 +128,7 @@ bool can_be_had(const SweepSetting& setting) {
   if (setting.kind == Kind::kFill) return can_fill(setting.value);
   if (setting.kind != Kind::kThreads) return true;
   if (setting.value == at::get_num_threads()) return false;
-  const Threads threads(setting.value);
+  const ThreadCount threads(static_cast<int>(setting.value));
   return at::get_num_threads() == setting.value;
 }
 
@@ -198,24 +184,25 @@ class Sweep {
     for (std::uint64_t op = 0; op < dump_.op_count(); ++op) {
       const core::OpHead head = dump_.op_head(op);
       const bool is_inside = head.parent >= 0 && covered_.contains(head.parent);
-      if (is_inside) covered_.insert(static_cast<std::int64_t>(op));
-      if (is_inside || core::is_named_values(head) || !gives_results(dump_.op(op))) continue;
-      if (try_call(op)) covered_.insert(static_cast<std::int64_t>(op));
+      const bool is_covered = is_inside || (!core::is_named_values(head) && try_call(dump_.op(op)));
+      if (is_covered) covered_.insert(static_cast<std::int64_t>(op));
     }
     return std::move(outcome_);
   }
 
  private:
   /// @return whether those inside need not be tried
-  bool try_call(std::uint64_t op) {
+  bool try_call(const core::OpRecord& record) {
+    if (!gives_results(record)) return false;
+    const std::uint64_t op = record.index;
     const std::size_t known = outcome_.differing.size();
     try {
-      const core::OpHead head = dump_.op_head(op);
-      if (core::is_of_ranks(*head.op)) {
-        cannot(fmt::format("op {} {}: other ranks take part in it", op, head.op->full_name()), "");
+      if (core::is_of_ranks(*record.op)) {
+        cannot(fmt::format("op {} {}: other ranks take part in it", op, record.op->full_name()),
+               "");
       }
       RepeatedCall call(
-          dump_, op, {}, [&](const core::OpRecord& record) { return generators_.before(record); });
+          dump_, op, {}, [&](const core::OpRecord& drew) { return generators_.before(drew); });
       execute(call);
       ++outcome_.executed;
       return true;
@@ -246,17 +233,12 @@ class Sweep {
 
   void change(RepeatedCall& call, const std::string& recorded, std::uint64_t at) {
     const SweepSetting& setting = settings_[at];
-    if (setting.kind == Kind::kThreads) {
-      const Threads threads(setting.value);
+    if (setting.kind == Kind::kAlignment) {
+      differs(call, recorded, at, setting.value);
+    } else {
+      const ThreadCount threads(static_cast<int>(setting.value));
       differs(call, recorded, at);
-      return;
     }
-    RebuildOptions options;
-    options.shift = setting.value;
-    RepeatedCall moved(dump_, call.record().index, options, [&](const core::OpRecord&) {
-      return call.generator_before();
-    });
-    differs(moved, recorded, at);
   }
 
   /// @param first  what the call gives with the first fill, which is made here
@@ -284,8 +266,9 @@ class Sweep {
 
   bool differs(RepeatedCall& call,
                const std::string& expected,
-               const std::optional<std::uint64_t>& setting) {
-    const CallSink& made = call.run();
+               const std::optional<std::uint64_t>& setting,
+               std::int64_t shift = 0) {
+    const CallSink& made = call.run(shift);
     if (print_of(made.record) == expected) return false;
     outcome_.differing.push_back(
         {call.record().index, setting, worst_output(dump_, call.record(), made)});

@@ -61,6 +61,14 @@ SweepDifference difference(std::uint64_t op, std::size_t setting, double max_abs
   return made;
 }
 
+SweptDump swept_of(const core::DumpSource& source, std::vector<std::size_t> had) {
+  SweptDump swept;
+  swept.dump = &source;
+  swept.settings = kSettings;
+  swept.had = std::move(had);
+  return swept;
+}
+
 AuditPlan plan_of_settings() {
   AuditPlan plan;
   for (const AuditRule& rule : sweep_rules()) {
@@ -82,10 +90,7 @@ T field_of(const AuditFinding& found, const std::string& name) {
 
 TEST_CASE("calls of one operator at one line are one finding for each kind of setting") {
   const MemorySource source = source_of_calls();
-  SweptDump swept;
-  swept.dump = &source;
-  swept.settings = kSettings;
-  swept.had = {0, 1, 2};
+  SweptDump swept = swept_of(source, {0, 1, 2});
   swept.coverage.judged = 4;
   swept.differences = {difference(3, 0, 1e-7),
                        difference(0, 1, 1e-6),
@@ -110,10 +115,7 @@ TEST_CASE("calls of one operator at one line are one finding for each kind of se
 
 TEST_CASE("a sweep that compared little is no pass") {
   const MemorySource source = source_of_calls();
-  SweptDump swept;
-  swept.dump = &source;
-  swept.settings = kSettings;
-  swept.had = {0, 1, 2};
+  SweptDump swept = swept_of(source, {0, 1, 2});
   swept.coverage.judged = 3;
   swept.coverage.unrepeated = {"op 0 aten::addmm"};
   const AuditReport report = audit_sweep(std::vector<SweptDump>{swept}, plan_of_settings());
@@ -125,10 +127,7 @@ TEST_CASE("a sweep that compared little is no pass") {
 
 TEST_CASE("a setting that could not be had is not audited") {
   const MemorySource source = source_of_calls();
-  SweptDump swept;
-  swept.dump = &source;
-  swept.settings = kSettings;
-  swept.had = {2};
+  SweptDump swept = swept_of(source, {2});
   swept.coverage.judged = 4;
   const AuditReport report = audit_sweep(std::vector<SweptDump>{swept}, plan_of_settings());
   REQUIRE(report.not_audited.size() == 1);
