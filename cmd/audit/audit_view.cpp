@@ -76,16 +76,11 @@ Json open_json(const AuditReport& report) {
 }
 
 Json sweep_json(const comparators::SweepCoverage& sweep) {
-  const auto texts = [](const std::vector<std::string>& list) {
-    Json json = Json::array();
-    for (const std::string& text : list) json.push_back(json_text(text));
-    return json;
-  };
   return {{"judged", json_integer(sweep.judged)},
           {"calls", json_integer(sweep.calls())},
-          {"settings", texts(sweep.settings)},
-          {"unrepeated", texts(sweep.unrepeated)},
-          {"unswept", texts(sweep.unswept)}};
+          {"settings", json_of(sweep.settings)},
+          {"unrepeated", json_of(sweep.unrepeated)},
+          {"unswept", json_of(sweep.unswept)}};
 }
 
 const char* status_of(const AuditReport& report) {
