@@ -40,6 +40,22 @@ std::string few_text(const Json& list, Names names) {
   return text;
 }
 
+std::string list_text(const Json& list, std::string_view between, Names names) {
+  return joined(list, between, [&](const Json& item) { return value_text(item, "", names); });
+}
+
+/// @param unit  as say() has them, not empty
+std::string number_text(const Json& value, std::string_view unit) {
+  if (unit == "exact") return fmt::format("{:.9g}", value.get<double>());
+  if (unit == "short") return fmt::format("{:.3g}", value.get<double>());
+  if (unit == "number" && !value.is_number_integer()) return format_error(value.get<double>());
+  if (unit == "number") return value.dump();
+  if (unit == "seconds") return format_seconds(value.get<double>());
+  if (unit == "bytes") return format_bytes(value.get<std::uint64_t>());
+  const std::uint64_t count = value.is_array() ? value.size() : value.get<std::uint64_t>();
+  return unit == "count" ? format_count(count) : format_count(count, unit);
+}
+
 /// @param unit  as say() has them
 std::string value_text(const Json& value, std::string_view unit, Names names) {
   if (value.is_null()) return {};
@@ -54,28 +70,15 @@ std::string value_text(const Json& value, std::string_view unit, Names names) {
     return names == Names::kEscaped ? escape_name(text) : text;
   }
   if (unit == "few") return few_text(value, names);
-  if (unit == "each" || unit == "and") {
-    return joined(value, unit == "each" ? "; " : " and ", [&](const Json& item) {
-      return value_text(item, "", names);
-    });
-  }
-  if (unit == "exact") return fmt::format("{:.9g}", value.get<double>());
-  if (unit == "short") return fmt::format("{:.3g}", value.get<double>());
+  if (unit == "each") return list_text(value, "; ", names);
+  if (unit == "and") return list_text(value, " and ", names);
   if (unit.starts_with('*')) {
     return comparators::numbered(unit.substr(1), value.get<std::vector<std::uint32_t>>());
   }
-  if (unit == "number" && !value.is_number_integer()) return format_error(value.get<double>());
-  if (unit == "number") return value.dump();
-  if (unit == "seconds") return format_seconds(value.get<double>());
-  if (unit == "bytes") return format_bytes(value.get<std::uint64_t>());
-  if (!unit.empty()) {
-    const std::uint64_t count = value.is_array() ? value.size() : value.get<std::uint64_t>();
-    return unit == "count" ? format_count(count) : format_count(count, unit);
-  }
+  if (!unit.empty()) return number_text(value, unit);
   if (value.is_number_float()) return fmt::format("{}", value.get<double>());
   if (!value.is_array()) return value.dump();
-  const std::string text =
-      joined(value, ", ", [&](const Json& item) { return value_text(item, "", names); });
+  const std::string text = list_text(value, ", ", names);
   return value.empty() || value.front().is_number() ? "[" + text + "]" : text;
 }
 

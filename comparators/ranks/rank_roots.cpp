@@ -671,6 +671,19 @@ bool has_all_to_all(const core::DumpSource& dump) {
   return false;
 }
 
+/// What a record of a program says.
+/// @param whole  reads it
+template <typename Whole>
+void add_named(std::string_view name, const Whole& whole, RankReader& reader) {
+  if (name == core::kReplicaRecord) reader.add_replica(whole());
+  if (name == core::kStepRecord) reader.add_step(whole());
+  if (name == core::kClipRecord) reader.add_clipping(whole());
+  if (name == core::kScalerRecord) reader.add_scale(whole());
+  if (name == core::kPlacedRecord) reader.add_placed(whole());
+  if (name == core::kBatchRecord) reader.add_batch(whole());
+  if (name == core::kLossRecord) reader.add_loss(whole());
+}
+
 }  // namespace
 
 RankRoots read_rank(const core::DumpSource& dump,
@@ -700,13 +713,8 @@ RankRoots read_rank(const core::DumpSource& dump,
     for (const MessageContent& content : exchanges.take_contents()) reader.add_content(content);
     if (exchange) reader.add_exchange(*exchange);
     data.see(DataOrderReader::is_read(head) ? whole(i) : head);
-    if (name == core::kReplicaRecord) reader.add_replica(whole(i));
-    if (name == core::kStepRecord) reader.add_step(whole(i));
-    if (name == core::kClipRecord) reader.add_clipping(whole(i));
-    if (name == core::kScalerRecord) reader.add_scale(whole(i));
-    if (name == core::kPlacedRecord) reader.add_placed(whole(i));
-    if (name == core::kBatchRecord) reader.add_batch(record);
-    if (name == core::kLossRecord) reader.add_loss(whole(i));
+    add_named(
+        name, [&]() -> const core::OpRecord& { return whole(i); }, reader);
   }
   return reader.finish(exchanges, data.finish(), dump.manifest(), shared);
 }

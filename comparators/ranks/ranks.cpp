@@ -111,6 +111,7 @@ class ReplicaComparison {
       const auto said = sayings(say_of);
       if (said.size() < 2 || report_.why_not) return;
       std::vector<std::string> texts;
+      texts.reserve(said.size());
       for (const auto& [of, ranks] : said) {
         texts.push_back(fmt::format("{} on {}", of, numbered("rank", ranks)));
       }
@@ -823,16 +824,22 @@ class ReplicaComparison {
     find(FindingId::kNoGradients, Weight::kProof).with("steps", report_.steps);
   }
 
+  /// Samples that a rank trains on.
+  static std::set<core::Digest> trained_by(const RankRead& rank) {
+    std::set<core::Digest> trained;
+    for (const LoaderRead& loader : rank.roots.data.loaders) {
+      if (loader.trains) trained.insert(loader.digests.begin(), loader.digests.end());
+    }
+    return trained;
+  }
+
   /// Samples that one rank trains on and another one validates with: each drew a split of its own.
   void find_validated() {
-    std::map<core::Digest, std::uint32_t> trained;  // by the last rank that did
+    std::set<core::Digest> trained;
     std::map<std::uint32_t, std::set<core::Digest>> own;
     for (const RankRead* rank : read_) {
-      for (const LoaderRead& loader : rank->roots.data.loaders) {
-        if (!loader.trains) continue;
-        for (const core::Digest& sample : loader.digests) trained[sample] = rank->number();
-        own[rank->number()].insert(loader.digests.begin(), loader.digests.end());
-      }
+      const auto& samples = own[rank->number()] = trained_by(*rank);
+      trained.insert(samples.begin(), samples.end());
     }
     std::set<core::Digest> shared;
     std::size_t validated = 0;

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <ranges>
 #include <string>
 #include <utility>
 #include <vector>
@@ -87,7 +86,8 @@ ReplicaItems made_of(const std::vector<Change>& behind) {
   if (behind.back().item.digest == core::Digest()) return {};
   std::set<std::int64_t> derived{static_cast<std::int64_t>(collective)};
   ReplicaItems items;
-  for (const Change& change : behind | std::views::reverse) {
+  const std::vector<Change> in_order(behind.rbegin(), behind.rend());
+  for (const Change& change : in_order) {
     const bool is_derived =
         std::ranges::any_of(change.of, [&](std::int64_t op) { return derived.contains(op); });
     if (is_derived) derived.insert(static_cast<std::int64_t>(change.item.op));

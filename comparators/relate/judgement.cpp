@@ -77,6 +77,7 @@ class Judge {
       return elements > 0 ? std::sqrt(squares / elements) : 0;
     };
     std::vector<double> floors;
+    floors.reserve(rows.size());
     for (const RowSums& row : rows) {
       floors.push_back(std::max(coarser_ * rms(row.own, row.elements),
                                 roundoff_b_ * rms(row.local_value, row.elements)));

@@ -186,6 +186,23 @@ class ModuleRelator {
     return std::nullopt;
   }
 
+  /// One weight of A may be cut over several modules of B: these are a group.
+  static std::vector<std::vector<Part>> grouped(const std::vector<Part>& parts) {
+    std::vector<std::vector<Part>> groups;
+    for (const Part& part : parts) {
+      const auto group = std::ranges::find_if(groups, [&](const std::vector<Part>& each) {
+        return std::ranges::none_of(
+            each, [&](const Part& other) { return overlap(*other.segment, *part.segment); });
+      });
+      if (group == groups.end()) {
+        groups.push_back({part});
+      } else {
+        group->push_back(part);
+      }
+    }
+    return groups;
+  }
+
   /// The k-th call of B with a content belongs to the k-th of A.
   void by_content() {
     std::map<Key, std::vector<std::size_t>> calls_a;
@@ -213,19 +230,7 @@ class ModuleRelator {
     for (const auto& [key, parts] : parts_b) {
       const auto there = calls_a.find(key);
       if (there == calls_a.end()) continue;
-      // One weight of A may be cut over several modules of B.
-      std::vector<std::vector<Part>> groups;
-      for (const Part& part : parts) {
-        const auto group = std::ranges::find_if(groups, [&](const std::vector<Part>& each) {
-          return std::ranges::none_of(
-              each, [&](const Part& other) { return overlap(*other.segment, *part.segment); });
-        });
-        if (group == groups.end()) {
-          groups.push_back({part});
-        } else {
-          group->push_back(part);
-        }
-      }
+      const std::vector<std::vector<Part>> groups = grouped(parts);
       if (groups.size() != there->second.size()) continue;
       for (std::size_t k = 0; k < groups.size(); ++k) {
         for (const Part& part : groups[k]) {
@@ -401,6 +406,21 @@ class ModuleRelator {
     return (of_b ? weights_b_ : weights_a_).weights[*main].last().content.shape;
   }
 
+  /// Calls of A between two operators that nothing is related to, with a weight of this shape.
+  [[nodiscard]] std::vector<std::size_t> open_calls(const std::vector<std::int64_t>& shape,
+                                                    bool looks_up,
+                                                    std::uint64_t from,
+                                                    std::uint64_t to) const {
+    std::vector<std::size_t> open;
+    for (std::size_t i = 0; i < a_.calls.size(); ++i) {
+      const ModuleCall& call = a_.calls[i];
+      const bool is_open = !taken_.contains(i) && !call.weights.empty() && call.first >= from &&
+                           call.last < to && call.looks_up == looks_up;
+      if (is_open && main_shape(call, false) == shape) open.push_back(i);
+    }
+    return open;
+  }
+
   /// Between two related modules, as many of one shape on both sides, in their order.
   void by_order() {
     std::map<std::size_t, RelatedModule> more;
@@ -409,17 +429,7 @@ class ModuleRelator {
       std::map<std::vector<std::int64_t>, std::vector<std::size_t>> theirs;
       for (const std::size_t i : open) theirs[main_shape(b_.calls[i], true)].push_back(i);
       for (const auto& [shape, calls] : theirs) {
-        std::vector<std::size_t> ours;
-        for (std::size_t i = 0; i < a_.calls.size(); ++i) {
-          const ModuleCall& call = a_.calls[i];
-          if (taken_.contains(i) || call.weights.empty() || call.first < from || call.last >= to) {
-            continue;
-          }
-          if (main_shape(call, false) == shape &&
-              call.looks_up == b_.calls[calls.front()].looks_up) {
-            ours.push_back(i);
-          }
-        }
+        const auto ours = open_calls(shape, b_.calls[calls.front()].looks_up, from, to);
         if (shape.empty() || ours.size() != calls.size()) continue;
         for (std::size_t k = 0; k < calls.size(); ++k) {
           more.emplace(

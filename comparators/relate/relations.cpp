@@ -578,6 +578,37 @@ class Relator {
   std::vector<RelatedWeight> related_;
 };
 
+const std::vector<std::int64_t>& shape_in(const WeightSide& side, std::size_t weight) {
+  return side.weights[weight].last().content.shape;
+}
+
+/// @param parts  weights of all adapters
+std::optional<Adapter> adapter_of(const WeightSide& side,
+                                  std::size_t base,
+                                  const std::vector<std::size_t>& parts) {
+  // `q.weight` beside `q.lora_A.weight`, `q.base_layer.weight` beside `q.lora_A.default.weight`.
+  const std::string_view module = name_above(side.weights[base].name);
+  const std::string_view wrapper =
+      last_name(module).starts_with("base") ? name_above(module) : module;
+  const auto is_below = [&](std::string_view own) {
+    return own.size() > wrapper.size() && own.starts_with(wrapper) && own[wrapper.size()] == '.';
+  };
+  const auto& whole = shape_in(side, base);
+  std::optional<std::size_t> down;
+  std::optional<std::size_t> up;
+  for (const std::size_t part : parts) {
+    if (!is_below(side.weights[part].name)) continue;
+    const auto& shape = shape_in(side, part);
+    if (shape[1] == whole[1] && shape[0] <= shape[1] && !down) {
+      down = part;
+    } else if (shape[0] == whole[0] && shape[1] <= shape[0] && !up) {
+      up = part;
+    }
+  }
+  if (!down || !up || shape_in(side, *down)[0] != shape_in(side, *up)[1]) return std::nullopt;
+  return Adapter{base, *down, *up, 0};
+}
+
 }  // namespace
 
 std::string_view name_above(std::string_view name) {
@@ -598,35 +629,15 @@ std::uint64_t RelatedWeight::related_rows() const {
 }
 
 std::vector<Adapter> adapters_of(const WeightSide& side) {
-  std::vector<Adapter> adapters;
-  const auto shape = [&](std::size_t i) -> const std::vector<std::int64_t>& {
-    return side.weights[i].last().content.shape;
-  };
+  std::vector<std::size_t> bases;
   std::vector<std::size_t> parts;
   for (std::size_t i = 0; i < side.weights.size(); ++i) {
-    if (shape(i).size() == 2 && names_adapter(side.weights[i].name)) parts.push_back(i);
+    if (shape_in(side, i).size() != 2) continue;
+    (names_adapter(side.weights[i].name) ? parts : bases).push_back(i);
   }
-  for (std::size_t base = 0; base < side.weights.size() && !parts.empty(); ++base) {
-    const std::string_view name = side.weights[base].name;
-    if (shape(base).size() != 2 || names_adapter(name)) continue;
-    // `q.weight` beside `q.lora_A.weight`, `q.base_layer.weight` beside `q.lora_A.default.weight`.
-    const std::string_view module = name_above(name);
-    const std::string_view wrapper =
-        last_name(module).starts_with("base") ? name_above(module) : module;
-    const auto is_below = [&](std::string_view own) {
-      return own.size() > wrapper.size() && own.starts_with(wrapper) && own[wrapper.size()] == '.';
-    };
-    std::optional<std::size_t> down;
-    std::optional<std::size_t> up;
-    for (const std::size_t part : parts) {
-      if (!is_below(side.weights[part].name)) continue;
-      const auto rank = std::min(shape(part)[0], shape(part)[1]);
-      if (shape(part)[1] == shape(base)[1] && shape(part)[0] == rank && !down)
-        down = part;
-      else if (shape(part)[0] == shape(base)[0] && shape(part)[1] == rank && !up)
-        up = part;
-    }
-    if (down && up && shape(*down)[0] == shape(*up)[1]) adapters.push_back({base, *down, *up, 0});
+  std::vector<Adapter> adapters;
+  for (const std::size_t base : bases) {
+    if (const auto adapter = adapter_of(side, base, parts)) adapters.push_back(*adapter);
   }
   return adapters;
 }

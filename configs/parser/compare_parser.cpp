@@ -137,6 +137,7 @@ void read_rules(const Node& node, CompareSpec& compare) {
 /// All that a tensor's dtype can be called.
 std::vector<std::string> dtype_names() {
   std::vector<std::string> names;
+  names.reserve(core::kDtypes.size());
   for (const core::DtypeRow& row : core::kDtypes) names.emplace_back(row.name);
   return names;
 }
@@ -291,12 +292,12 @@ detail::Json read_rules_file(const std::filesystem::path& file) {
 
 std::vector<CompareFlag> compare_flags() {
   using Takes = CompareFlag::Takes;
-  static const std::map<std::string, Takes> kKinds{{"nothing", Takes::kNothing},
-                                                   {"number", Takes::kNumber},
-                                                   {"word", Takes::kWord},
-                                                   {"words", Takes::kWords},
-                                                   {"file", Takes::kFile},
-                                                   {"dump", Takes::kDump}};
+  static const std::map<std::string, Takes> kinds{{"nothing", Takes::kNothing},
+                                                  {"number", Takes::kNumber},
+                                                  {"word", Takes::kWord},
+                                                  {"words", Takes::kWords},
+                                                  {"file", Takes::kFile},
+                                                  {"dump", Takes::kDump}};
   std::vector<CompareFlag> flags;
   const detail::Json& section = detail::config_schema().at("properties").at("compare");
   for (const auto& [key, property] : section.at("properties").items()) {
@@ -307,7 +308,7 @@ std::vector<CompareFlag> compare_flags() {
     const detail::Json& value = said->at(2);
     flags[place] = {key,
                     detail::flag_of(key),
-                    kKinds.at(said->at(1).get<std::string>()),
+                    kinds.at(said->at(1).get<std::string>()),
                     value.is_null() ? std::string() : value.get<std::string>(),
                     said->at(3).get<std::string>(),
                     said->size() > 4 ? said->at(4).get<std::string>() : std::string()};

@@ -31,6 +31,7 @@ bool replace_window_at(std::uintptr_t address) noexcept {
     if (begin == 0 || address - begin >= guard.size) continue;
     guard.was_cut = true;
     constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): a pointer cannot be atomic everywhere
     return ::mmap(
                reinterpret_cast<void*>(begin), guard.size, PROT_READ | PROT_WRITE, kFlags, -1, 0) !=
            MAP_FAILED;

@@ -8,7 +8,7 @@
 
 namespace repro_check::core {
 
-OwnFile::OwnFile(std::filesystem::path file) : path_(std::filesystem::absolute(file)) {}
+OwnFile::OwnFile(const std::filesystem::path& file) : path_(std::filesystem::absolute(file)) {}
 
 FileDescriptor OwnFile::create(std::string_view what) {
   constexpr mode_t kMode = 0666;

@@ -15,7 +15,7 @@ namespace repro_check::core {
 /// is kept, and none is used that is not of the file that was made.
 class OwnFile {
  public:
-  explicit OwnFile(std::filesystem::path file);
+  explicit OwnFile(const std::filesystem::path& file);
 
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
 

@@ -133,8 +133,10 @@ std::optional<NamedFile> FileNames::read(const std::string& path) const {
   }
   std::vector<std::string> values(pattern_->fields.size());
   std::vector<re2::RE2::Arg> places;
+  places.reserve(values.size());
   for (std::string& value : values) places.emplace_back(&value);
   std::vector<const re2::RE2::Arg*> found;
+  found.reserve(places.size());
   for (const re2::RE2::Arg& place : places) found.push_back(&place);
   const auto count = static_cast<int>(found.size());
   if (!re2::RE2::FullMatchN(path, pattern_->form, found.data(), count)) return std::nullopt;

@@ -146,7 +146,8 @@ class Import {
     return {ranks.begin(), ranks.end()};
   }
 
-  core::RunManifest manifest_of(std::optional<std::uint32_t> rank, std::uint32_t ranks) const {
+  [[nodiscard]] core::RunManifest manifest_of(std::optional<std::uint32_t> rank,
+                                              std::uint32_t ranks) const {
     core::RunManifest manifest;
     manifest.tool_version = options_.tool_version;
     manifest.run_name = to_.filename().string();
@@ -204,9 +205,9 @@ class Import {
   }
 
   void read_file(std::size_t number, ImportedDump& dump, std::vector<Read>& all) {
-    const auto& [file, named] = files_[number];
+    const NamedFile& named = files_[number].named;
     tell_progress(files_.size());
-    const auto left_out = visit_tensors(file, [&](const FileTensor& tensor) {
+    const auto left_out = visit_tensors(files_[number].file, [&](const FileTensor& tensor) {
       all.push_back({named.step.value_or(0),
                      named.call,
                      number,
@@ -218,7 +219,7 @@ class Import {
   }
 
   /// A file that holds several tensors names them. What SGLang writes is one, called `value`.
-  std::string name_of(const NamedFile& named, const std::string& key) const {
+  [[nodiscard]] std::string name_of(const NamedFile& named, const std::string& key) const {
     if (key.empty()) return named.name;
     if (named.call && key == "value") return named.name;
     const bool is_named = named.call || options_.pattern;

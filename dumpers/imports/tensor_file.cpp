@@ -156,7 +156,7 @@ std::vector<std::byte> elements_of(const torchscript::PickledTensor& tensor,
   }
   if (*wanted == 0) return {};
   // The element that lies farthest must be there; then all are.
-  std::uint64_t farthest = static_cast<std::uint64_t>(tensor.offset);
+  auto farthest = static_cast<std::uint64_t>(tensor.offset);
   for (std::size_t axis = 0; axis < axes; ++axis) {
     std::uint64_t reach = 0;
     if (tensor.strides[axis] < 0 ||
@@ -208,7 +208,8 @@ std::vector<std::string> visit_saved(const fs::path& file, const TensorVisit& vi
       refuse_file(file, "its values are big-endian");
     }
   });
-  auto [tensors, left_out] = torchscript::read_pickled_object(pickle, file.string());
+  auto saved = torchscript::read_pickled_object(pickle, file.string());
+  const auto& tensors = saved.tensors;
   std::multimap<std::string, std::size_t, std::less<>> by_storage;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     if (tensors[i].tensor.dtype == core::Dtype::kUnknown) {
@@ -230,7 +231,7 @@ std::vector<std::string> visit_saved(const fs::path& file, const TensorVisit& vi
     }
   });
   if (visited != tensors.size()) refuse_file(file, "a storage of its tensors is missing in it");
-  return std::move(left_out);
+  return std::move(saved.left_out);
 }
 
 }  // namespace

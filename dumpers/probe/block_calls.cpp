@@ -50,6 +50,7 @@ std::vector<capture::BorderLeaf> leaves_of(const Border& border) {
     if (border.kinds[i] == 'T') {
       leaf.tensor =
           at::Tensor(c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim_copy(
+              // NOLINTNEXTLINE(performance-no-int-to-ptr): the hooks hand it over in a word
               reinterpret_cast<c10::TensorImpl*>(border.words[i])));
       if (!leaf.tensor.defined()) leaves.pop_back();
       continue;

@@ -20,7 +20,7 @@ std::string text_of(const PythonChain* place) {
 /// `train.py:16 and train.py:18`
 std::string between(const PythonChain* before, const PythonChain* after) {
   const std::string from = text_of(before);
-  const std::string to = text_of(after);
+  std::string to = text_of(after);
   if (from.empty() || from == to) return to;
   return to.empty() ? from : from + std::string(core::kBothLines) + to;
 }

@@ -22,7 +22,6 @@
 #include <mutex>
 #include <optional>
 #include <set>
-#include <source_location>
 #include <span>
 #include <string>
 #include <string_view>
@@ -539,18 +538,13 @@ const char* told(Work&& work) noexcept {
 /// For what may not fail: the engine keeps a failure of its own, and repro_check_end() says it. Any
 /// other is a note, of the function that was called.
 template <typename Work>
-void when_active(Work&& work,
-                 std::source_location called = std::source_location::current()) noexcept {
+void when_active(Work&& work, const char* called = __builtin_FUNCTION()) noexcept {
   const char* why = told([&] {
     if (capture::Capture* capture = active()) work(*capture);
   });
   if (why == nullptr) return;
-  static_cast<void>(told([&, error = std::string(why)] {
-    std::string_view function = called.function_name();
-    function = function.substr(0, function.find('('));
-    function.remove_prefix(function.rfind(' ') + 1);
-    recording()->note_failed(function, error, 1);
-  }));
+  static_cast<void>(
+      told([&, error = std::string(why)] { recording()->note_failed(called, error, 1); }));
 }
 
 /// Of the calling thread. Not destroyed with it: the capture may be gone by then.
@@ -1006,7 +1000,7 @@ void repro_check_order(const repro_check_epoch* epoch,
     if (epoch->unseen != nullptr) {
       told.emplace_back(core::kOrderUnseen, std::string(epoch->unseen));
     }
-    capture.record_values(std::string(core::kOrderRecord), values, std::move(told));
+    capture.record_values(std::string(core::kOrderRecord), values, told);
   });
 }
 

@@ -26,10 +26,10 @@ CallTree::CallTree(const core::DumpSource& dump, std::uint64_t end) {
   }
   // What a call needs stays until all inside of it are done: it may have to be executed in their
   // place.
-  for (std::uint64_t op = 0; op < calls_.size(); ++op) {
-    for (const std::int64_t storage : calls_[op].all) {
+  for (const Call& call : calls_) {
+    for (const std::int64_t storage : call.all) {
       Use& use = uses_[storage];
-      use.last = std::max(use.last, calls_[op].last);
+      use.last = std::max(use.last, call.last);
     }
   }
   for (const auto& [storage, use] : uses_) done_[use.last].push_back(storage);
@@ -53,15 +53,14 @@ void CallTree::add(const core::OpRecord& record) {
     if (core::is_output(tensor) && wrote) call.made.push_back(tensor.storage);
   }
   std::ranges::sort(call.all);
-  const auto repeated = std::ranges::unique(call.all);
-  call.all.erase(repeated.begin(), repeated.end());
+  call.all.erase(std::unique(call.all.begin(), call.all.end()), call.all.end());
 }
 
 void CallTree::find_escapes() {
-  for (std::uint64_t op = 0; op < calls_.size(); ++op) {
-    for (const std::int64_t storage : calls_[op].made) {
+  for (const Call& inner : calls_) {
+    for (const std::int64_t storage : inner.made) {
       const Use& use = uses_.at(storage);
-      for (std::int64_t around = calls_[op].parent; around >= 0;) {
+      for (std::int64_t around = inner.parent; around >= 0;) {
         Call& call = calls_[static_cast<std::uint64_t>(around)];
         const bool shown = std::ranges::binary_search(call.all, storage);
         if (use.last > call.last && !shown) call.escapes = true;
@@ -72,9 +71,9 @@ void CallTree::find_escapes() {
 }
 
 const std::vector<std::int64_t>& CallTree::last_used_by(std::uint64_t op) const {
-  static const std::vector<std::int64_t> kNone;
+  static const std::vector<std::int64_t> none;
   const auto found = done_.find(op);
-  return found == done_.end() ? kNone : found->second;
+  return found == done_.end() ? none : found->second;
 }
 
 std::vector<bool> CallTree::leading_to(std::uint64_t op, std::int64_t storage) const {

@@ -296,40 +296,51 @@ class Gradients {
     }
   }
 
-  /// Goes back over one executed call.
-  /// @return whether the gradient could be carried over it
-  bool carry(const core::OpRecord& record, const Traced& traced) {
+  /// What of an executed call has a gradient.
+  struct Differentiated {
     std::vector<at::Tensor> outputs;
-    std::vector<at::Tensor> gradients;
-    const auto add = [&](const at::Tensor& output, const at::Tensor& gradient) {
+    std::vector<at::Tensor> gradients;  ///< of them
+    bool reads = false;                 ///< whether there is an input that one can flow to
+
+    void add(const at::Tensor& output, const at::Tensor& gradient) {
       if (!output.defined() || !output.requires_grad() || !gradient.defined()) return;
       outputs.push_back(output);
       gradients.push_back(gradient.clone());
-    };
+    }
+  };
+
+  Differentiated differentiated(const core::OpRecord& record, const Traced& traced) {
+    Differentiated found;
     for (const auto& [storage, memory] : traced.changed) {
       if (!memory_.contains(storage)) continue;
-      add(memory, room(storage, memory.numel()).slice(0, 0, memory.numel()));
+      found.add(memory, room(storage, memory.numel()).slice(0, 0, memory.numel()));
     }
-    bool reads = false;
     for (std::size_t i = 0; i < record.tensors.size(); ++i) {
       const core::TensorRecord& tensor = record.tensors[i];
       if (!is_widened(tensor)) continue;
       if (core::is_input(tensor)) {
-        reads = reads || (core::reads_values(*record.op, tensor.slot) &&
-                          traced.given.at(storage_of(record, i)).requires_grad());
+        found.reads = found.reads || (core::reads_values(*record.op, tensor.slot) &&
+                                      traced.given.at(storage_of(record, i)).requires_grad());
       } else if (!traced.given.contains(storage_of(record, i))) {
-        add(traced.results[i], at(record, i));
+        found.add(traced.results[i], at(record, i));
       }
     }
+    return found;
+  }
+
+  /// Goes back over one executed call.
+  /// @return whether the gradient could be carried over it
+  bool carry(const core::OpRecord& record, const Traced& traced) {
+    const Differentiated found = differentiated(record, traced);
     std::vector<at::Tensor> inputs;
     for (const auto& [storage, given] : traced.given) {
       if (given.requires_grad()) inputs.push_back(given);
     }
     std::vector<at::Tensor> carried(inputs.size());
-    bool good = !(outputs.empty() && reads);
-    if (!outputs.empty() && !inputs.empty()) {
+    bool good = !(found.outputs.empty() && found.reads);
+    if (!found.outputs.empty() && !inputs.empty()) {
       try {
-        carried = torch::autograd::grad(outputs, inputs, gradients, false, false, true);
+        carried = torch::autograd::grad(found.outputs, inputs, found.gradients, false, false, true);
       } catch (const std::exception&) {
         good = false;
       }
@@ -617,7 +628,7 @@ class Measurement {
 
   /// Of an exact result there is nothing to share, and of one that is not finite nobody can.
   void share_out(const at::Tensor& error, std::vector<Lent> lent) {
-    const double size = error.norm().item<double>();
+    const auto size = error.norm().item<double>();
     if (!std::isfinite(size) || size == 0) return;
     const capture::CallModesPin modes(kFloat64Modes);
     const capture::UnheardWarnings unheard;

@@ -322,6 +322,17 @@ void Shadow::forget_shown(const core::OpRecord& record) {
   }
 }
 
+/// A view shows the memory that is there.
+void Shadow::look_through(const core::OpRecord& record) {
+  if (tree_.has_children(record.index)) executed_.insert(record.index);
+  for (std::size_t i = 0; i < record.tensors.size(); ++i) {
+    const core::TensorRecord& tensor = record.tensors[i];
+    if (!is_widened(tensor)) continue;
+    if (core::is_input(tensor)) took(record, tensor, memory_.follow(tensor, storage_of(record, i)));
+    memory_.saw(tensor, storage_of(record, i));
+  }
+}
+
 void Shadow::execute(const core::OpRecord& record,
                      const RecordedOperator& op,
                      const Observer& observer) {
@@ -332,17 +343,7 @@ void Shadow::execute(const core::OpRecord& record,
   }
   if (effect != capture::StorageEffect::kOrdinary || op.plan().is_marker) return;
   if (op.plan().lifts) return keep_recorded(record, {});
-  if (is_view(record, op)) {
-    if (tree_.has_children(record.index)) executed_.insert(record.index);
-    for (std::size_t i = 0; i < record.tensors.size(); ++i) {
-      const core::TensorRecord& tensor = record.tensors[i];
-      if (!is_widened(tensor)) continue;
-      if (core::is_input(tensor))
-        took(record, tensor, memory_.follow(tensor, storage_of(record, i)));
-      memory_.saw(tensor, storage_of(record, i));
-    }
-    return;
-  }
+  if (is_view(record, op)) return look_through(record);
   bool has_floats = false;
   bool has_outputs = false;
   for (const core::TensorRecord& tensor : record.tensors) {
@@ -392,6 +393,29 @@ bool Shadow::execute_around(std::uint64_t op, const Observer& observer) {
   return false;
 }
 
+void Shadow::fill_inputs(const core::OpRecord& record) {
+  for (std::size_t i = 0; i < record.tensors.size(); ++i) {
+    const core::TensorRecord& tensor = record.tensors[i];
+    if (!core::is_input(tensor) || !is_widened(tensor)) continue;
+    if (!core::reads_values(*record.op, tensor.slot)) continue;
+    took(record, tensor, memory_.fill(tensor, storage_of(record, i)));
+  }
+}
+
+/// The inputs that were computed.
+void Shadow::lend(const core::OpRecord& record) {
+  Lent lent{record.index, true, {}};
+  for (std::size_t i = 0; i < record.tensors.size(); ++i) {
+    const core::TensorRecord& tensor = record.tensors[i];
+    if (!core::is_input(tensor) || !is_widened(tensor)) continue;
+    const std::int64_t storage = storage_of(record, i);
+    if (!memory_.is_computed(storage)) continue;
+    static_cast<void>(memory_.view(tensor, storage));
+    lent.memory[storage] = memory_.lend(storage);
+  }
+  lent_.push_back(std::move(lent));
+}
+
 Shadow::Tried Shadow::try_execute(const core::OpRecord& record,
                                   const RecordedOperator& op,
                                   const Observer& observer,
@@ -399,26 +423,9 @@ Shadow::Tried Shadow::try_execute(const core::OpRecord& record,
   why.clear();
   const std::vector<bool> written = op.written_tensors(record);
   try {
-    for (std::size_t i = 0; i < record.tensors.size(); ++i) {
-      const core::TensorRecord& tensor = record.tensors[i];
-      if (!core::is_input(tensor) || !is_widened(tensor)) continue;
-      const bool needed = core::reads_values(*record.op, tensor.slot);
-      if (!needed) continue;
-      took(record, tensor, memory_.fill(tensor, storage_of(record, i)));
-    }
+    fill_inputs(record);
     if (observer.before) observer.before(record, memory_);
-    if (observer.lends && observer.lends(record.index)) {
-      Lent lent{record.index, true, {}};
-      for (std::size_t i = 0; i < record.tensors.size(); ++i) {
-        const core::TensorRecord& tensor = record.tensors[i];
-        if (!core::is_input(tensor) || !is_widened(tensor)) continue;
-        const std::int64_t storage = storage_of(record, i);
-        if (!memory_.is_computed(storage)) continue;
-        static_cast<void>(memory_.view(tensor, storage));
-        lent.memory[storage] = memory_.lend(storage);
-      }
-      lent_.push_back(std::move(lent));
-    }
+    if (observer.lends && observer.lends(record.index)) lend(record);
     own_written(record, written, memory_);
     const CallTensors inputs = arguments_in_float64(dump_, record, [&](std::size_t i) {
       return memory_.view(record.tensors[i], storage_of(record, i));

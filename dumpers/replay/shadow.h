@@ -103,6 +103,9 @@ class Shadow {
   [[nodiscard]] bool reads_computed(const core::OpRecord& record) const;
   /// Executes the nearest call around one that does not run in float64.
   bool execute_around(std::uint64_t op, const Observer& observer);
+  void look_through(const core::OpRecord& record);
+  void fill_inputs(const core::OpRecord& record);
+  void lend(const core::OpRecord& record);
   Tried try_execute(const core::OpRecord& record,
                     const RecordedOperator& op,
                     const Observer& observer,

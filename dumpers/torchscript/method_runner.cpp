@@ -183,9 +183,9 @@ std::shared_ptr<const core::CallSite> SiteTable::find(const std::vector<core::So
 }
 
 const Place& SiteTable::at(std::int64_t id) const {
-  static const Place kNone;
+  static const Place none;
   const bool known = id >= 0 && std::cmp_less(id, places_.size());
-  return known ? places_[static_cast<std::size_t>(id)] : kNone;
+  return known ? places_[static_cast<std::size_t>(id)] : none;
 }
 
 ModulePaths::ModulePaths(const torch::jit::Module& root) : root_(root) { visit(root, ""); }

@@ -2,6 +2,7 @@
 #include "dumpers/torchscript/model.h"
 
 #include <dlfcn.h>
+#include <fmt/format.h>
 #include <torch/csrc/jit/api/function_impl.h>
 #include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/passes/inliner.h>
@@ -187,13 +188,16 @@ std::string other_kind(const Version& left, const Version& right) {
     const OwnedTensor& a = left.tensors[i];
     const OwnedTensor& b = right.tensors[i];
     if (a.name != b.name) {
-      return "the tensors of " + left.file + " and " + right.file +
-             " stand in another order: " + a.name + " against " + b.name;
+      return fmt::format("the tensors of {} and {} stand in another order: {} against {}",
+                         left.file,
+                         right.file,
+                         a.name,
+                         b.name);
     }
     const std::string here = describe_tensor(a.tensor);
     const std::string there = describe_tensor(b.tensor);
     if (here != there) {
-      return a.name + " is " + here + " in " + left.file + " and " + there + " in " + right.file;
+      return fmt::format("{} is {} in {} and {} in {}", a.name, here, left.file, there, right.file);
     }
   }
   return {};

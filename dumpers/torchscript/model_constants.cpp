@@ -151,12 +151,14 @@ class CodeScan {
                               : named != names_.end()    ? named->second
                                                          : nullptr;
     if (constant == nullptr) return;
-    for (auto call = calls_.rbegin(); call != calls_.rend(); ++call) {
-      if (call->op.empty() || (call->argument == 0 && is_passed_on(call->op))) continue;
-      constant->uses.push_back({call->op, call->argument, place_});
-      return;
+    const auto user = std::find_if(calls_.rbegin(), calls_.rend(), [](const auto& call) {
+      return !call.op.empty() && (call.argument != 0 || !is_passed_on(call.op));
+    });
+    if (user != calls_.rend()) {
+      constant->uses.push_back({user->op, user->argument, place_});
+    } else if (!target_.empty()) {
+      names_[target_] = constant;
     }
-    if (!target_.empty()) names_[target_] = constant;
   }
 
   std::map<std::string, ModelConstant*, std::less<>> constants_;
@@ -317,7 +319,9 @@ std::vector<ModelConstant> read_exported(const std::filesystem::path& file, std:
     if (constant == spec.end()) continue;
     lifted[constant->at("arg").at("name")] = constant->at("tensor_constant_name");
   }
-  for (const auto& [name, each] : config.at("config").items()) {
+  for (const auto& item : config.at("config").items()) {
+    const std::string& name = item.key();
+    const Json& each = item.value();
     const Json& meta = each.at("tensor_meta");
     const bool is_lifted =
         std::ranges::any_of(lifted, [&](const auto& one) { return one.second == name; });

@@ -49,9 +49,9 @@ class BorderReading {
     if (is_unread()) return std::nullopt;
     core::BorderDigest digest = digest_;
     for (const Part& part : parts_) {
-      digest.add(part.content != nullptr ? part.content->summary.digest : part.digest,
-                 part.dtype,
-                 part.shape);
+      const AwaitedContent* content = part.content.get();
+      digest.add(
+          content != nullptr ? content->summary.digest : part.digest, part.dtype, part.shape);
     }
     const std::optional<core::Digest> found = digest.finish();
     return !found && is_nothing_ ? core::digest_bytes("") : found;

@@ -47,6 +47,11 @@ void take_new_memory(const c10::Storage& storage, StorageEntry& entry) {
   entry.follows_writes = true;
 }
 
+/// A nested tensor has no shape to multiply.
+std::int64_t number_of_elements(const at::Tensor& tensor) {
+  return tensor.is_nested() ? 0 : tensor.numel();
+}
+
 }  // namespace
 
 void Frame::watch(const at::Tensor& tensor, std::int64_t version, std::size_t index) {
@@ -325,7 +330,7 @@ void Capture::fill_inputs(const Call& call, Frame& frame) {
       });
       if (written) {
         frame.written.push_back(
-            {tensor, slot, storage_size_of(tensor), tensor.is_nested() ? 0 : tensor.numel(), {}});
+            {tensor, slot, storage_size_of(tensor), number_of_elements(tensor), {}});
       }
     }
     return static_cast<std::uint32_t>(index);

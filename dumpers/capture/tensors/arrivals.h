@@ -80,7 +80,7 @@ struct Arrivals {
       for (const Producer& each : *writes) {
         for (const OpenWrite* write = each.write.get(); write != nullptr;
              write = write->earlier.get()) {
-          if (const Awaited content = of_write(*write); is_on_the_way(content)) return content;
+          if (Awaited content = of_write(*write); is_on_the_way(content)) return content;
         }
       }
     }

@@ -165,6 +165,7 @@ class DeviceSums::Adder {
         numbers.slice(0, 0, 9'001).to(at::kHalf),
         numbers.to(at::kBFloat16).view({-1, 1}).expand({-1, 2}).contiguous()};
     std::vector<at::Tensor> there;
+    there.reserve(here.size());
     for (const at::Tensor& tensor : here) there.push_back(tensor.to(device_));
     std::array<SumOrder, 2> orders{SumOrder{true, there}, SumOrder{false, there}};
     const std::array<SumOrder*, 2> both{&orders[0], &orders[1]};

@@ -495,11 +495,10 @@ void TensorRecorder::settle(const Arrivals& arrivals, std::vector<core::TensorRe
     if (write->any_happened()) records[record].name.clear();
   }
   // The last ones, and told of by nothing else.
-  for (auto it = arrivals.written.rbegin(); it != arrivals.written.rend(); ++it) {
-    if (!it->write->happened()) {
-      records.erase(records.begin() + static_cast<std::ptrdiff_t>(it->record));
-    }
-  }
+  std::for_each(arrivals.written.rbegin(), arrivals.written.rend(), [&](const auto& each) {
+    if (each.write->happened()) return;
+    records.erase(records.begin() + static_cast<std::ptrdiff_t>(each.record));
+  });
 }
 
 void TensorRecorder::take_awaited(const Awaited& content, core::TensorRecord& record) {
@@ -622,6 +621,21 @@ void TensorRecorder::add_parts(const at::Tensor& tensor,
   }
 }
 
+/// @param entry  of the tensor's storage; may be null
+/// @return what is known of its content; null where it has to be read
+CachedDigest* TensorRecorder::find_cached(const at::Tensor& tensor,
+                                          StorageEntry* entry,
+                                          bool verify) {
+  if (entry == nullptr) return nullptr;
+  CachedDigest* cached = entry->find(tensor);
+  if (cached != nullptr && cached->awaited != nullptr &&
+      cached->awaited->state == AwaitedContent::State::kUnread) {
+    entry->digests.clear();
+    cached = nullptr;
+  }
+  return cached == nullptr && !verify ? entry->take_same_bytes(tensor) : cached;
+}
+
 void TensorRecorder::fill_content(const at::Tensor& tensor,
                                   StorageEntry* entry,
                                   const RecordingOrder& order,
@@ -633,13 +647,7 @@ void TensorRecorder::fill_content(const at::Tensor& tensor,
   if (record.dtype == core::Dtype::kUnknown || tensor.is_meta()) return;
   const std::int64_t version = version_of(*tensor.unsafeGetTensorImpl());
   const bool verify = order.verify || (entry != nullptr && entry->shared);
-  CachedDigest* cached = entry != nullptr ? entry->find(tensor) : nullptr;
-  if (cached != nullptr && cached->awaited != nullptr &&
-      cached->awaited->state == AwaitedContent::State::kUnread) {
-    entry->digests.clear();
-    cached = nullptr;
-  }
-  if (cached == nullptr && entry != nullptr && !verify) cached = entry->take_same_bytes(tensor);
+  CachedDigest* cached = find_cached(tensor, entry, verify);
   const bool bytes_needed = cached != nullptr && wants_bytes(order) && !cached->stored;
   if (cached != nullptr && !verify && !bytes_needed) {
     if (cached->awaited != nullptr) {

@@ -208,6 +208,7 @@ class TensorRecorder {
                  const RecordingOrder& order,
                  std::size_t index,
                  RecordList& into);
+  static CachedDigest* find_cached(const at::Tensor& tensor, StorageEntry* entry, bool verify);
   void fill_content(const at::Tensor& tensor,
                     StorageEntry* entry,
                     const RecordingOrder& order,

@@ -146,7 +146,7 @@ std::vector<char> compiled(const char* source, int device) {
 class ContextGuard {
  public:
   explicit ContextGuard(void* context) {
-    is_there_ = driver().context(&before_) == kDone &&
+    is_there_ = driver().context != nullptr && driver().context(&before_) == kDone &&
                 (before_ == context || driver().set_context(context) == kDone);
     changed_ = before_ != context;
   }
