@@ -17,6 +17,7 @@
 #include "cmd/audit/audit_artefact.h"
 #include "cmd/audit/audit_line.h"
 #include "cmd/audit/audit_view.h"
+#include "cmd/audit/batch.h"
 #include "cmd/audit/sweep.h"
 #include "cmd/options/command.h"
 #include "cmd/options/command_line.h"
@@ -117,6 +118,7 @@ class AuditCommand final : public Command {
     }
     report_.check_output();
     require_audit_formats(report_);
+    check_sweep();
     comparators::AuditPlan plan;
     plan.today = std::chrono::floor<std::chrono::days>(std::chrono::system_clock::now());
     if (dump_ && !config_.given()) {
@@ -131,7 +133,6 @@ class AuditCommand final : public Command {
     }
     if (!command_.empty()) config_.take_command(command_);
     const bool has_sweep = !sweep_.empty();
-    if (has_sweep) SweepAsked check_words(sweep_);  // before anything runs
     if (!dump_) {
       // What is executed again needs its inputs.
       config_.set("/dump/level", cmd::quoted(has_sweep ? "tensor" : level_));
@@ -142,29 +143,56 @@ class AuditCommand final : public Command {
     require_known(plan.expected);
     if (dump_) return judge(*dump_, std::move(plan), globals);
     const configs::RunSpec& run = choose_run(config, std::nullopt);
+    if (const auto items = batch_asked(sweep_)) {
+      return record_batch(config, *items, std::move(plan), globals);
+    }
     if (run.program || has_sweep) {
       plan.rules = rules_of(checks_);  // before it runs
-      return record(config, std::move(plan), globals);
+      return record(config, "audit", globals, [&](const std::string& dump) {
+        return judge(dump, std::move(plan), globals);
+      });
     }
     return judge(run.model.path.string(), std::move(plan), globals);
   }
 
  private:
+  /// @throws core::Error{kUsage}, before anything runs
+  void check_sweep() const {
+    const bool is_batch = batch_asked(sweep_).has_value();
+    if (!is_batch) SweepAsked check_words(sweep_);
+    if (alone_ && !(is_batch && dump_)) {
+      throw usage_error("--alone goes with a recording and --sweep batch",
+                        "repro-check audit BATCH --sweep batch --alone ONE");
+    }
+    if (is_batch && dump_ && !alone_) {
+      throw usage_error("--sweep batch of a recording needs one of a single item as well",
+                        "record the program with one item, and give that with --alone DUMP");
+    }
+  }
+
   /// Executes the calls of the recording again.
   [[nodiscard]] Audited sweep(const std::string& dump, comparators::AuditPlan plan) const {
-    const SweepAsked asked(sweep_);
-    plan.rules = asked.rules();
     if (is_artefact(dump)) {
       throw usage_error("--sweep executes the calls of a recording, and " + dump + " is a model",
                         "repro-check record " + shell_quote(dump) +
                             " --level tensor -o REC, then repro-check audit REC --sweep ...");
     }
+    const auto recorder = recorder_ ? std::optional<fs::path>(*recorder_) : std::nullopt;
+    const auto asked = alone_ ? std::nullopt : std::optional<SweepAsked>(sweep_);
+    plan.rules = asked ? asked->rules() : std::vector{comparators::batch_rule()};
     Audited audited;
     std::vector<std::unique_ptr<core::DumpSource>> held;
     std::vector<comparators::SweptDump> swept;
-    const auto recorder = recorder_ ? std::optional<fs::path>(*recorder_) : std::nullopt;
     for_each_dump(dump, audited, [&](auto opened, const fs::path& place, auto rank) {
-      swept.push_back(asked.sweep(*held.emplace_back(std::move(opened)), place, recorder));
+      const core::DumpSource& source = *held.emplace_back(std::move(opened));
+      if (asked) {
+        swept.push_back(asked->sweep(source, place, recorder));
+      } else {
+        const fs::path other =
+            rank ? fs::path(*alone_) / fmt::format("rank-{}", *rank) : fs::path(*alone_);
+        const auto single = store::open_named(other);
+        swept.push_back(sweep_batch({source, place}, {*single, other}, recorder));
+      }
       swept.back().rank = rank;
     });
     audited.report = comparators::audit_sweep(swept, std::move(plan));
@@ -190,20 +218,39 @@ class AuditCommand final : public Command {
     return emit_audit(audited, report_, globals);
   }
 
-  /// Records the program, all its steps, and audits what that gave.
+  using Judge = std::function<core::ExitCode(const std::string& dump)>;
+
+  /// Records the program, all its steps.
+  /// @param name  of the recording
   [[nodiscard]] core::ExitCode record(const configs::Config& config,
-                                      comparators::AuditPlan plan,
-                                      const GlobalOptions& globals) const {
-    return record_to_judge(config,
-                           {about.name, force_, report_.style(globals, "text").format},
-                           globals,
-                           [&](const std::string& dump) { return judge(dump, plan, globals); });
+                                      const std::string& name,
+                                      const GlobalOptions& globals,
+                                      const Judge& judge) const {
+    return record_to_judge(
+        config, {name, force_, report_.style(globals, "text").format}, globals, judge);
+  }
+
+  /// Records the program with one item, then with all of them, and sweeps that.
+  [[nodiscard]] core::ExitCode record_batch(const configs::Config& config,
+                                            std::uint64_t items,
+                                            const comparators::AuditPlan& plan,
+                                            const GlobalOptions& globals) {
+    const configs::Config all = with_batch(config, items);
+    const core::ExitCode failed =
+        record(with_batch(config, 1), "audit-alone", globals, [&](const std::string& dump) {
+          alone_ = dump;
+          return core::ExitCode::kReproducible;
+        });
+    if (!alone_) return failed;
+    return record(
+        all, "audit", globals, [&](const std::string& dump) { return judge(dump, plan, globals); });
   }
 
   std::optional<std::string> dump_ = value(&dump_, "dump DUMP", {.takes = Takes::kDump});
   std::vector<std::string> checks_ = value(&checks_, "--check RULE", {.commas = true});
   std::vector<std::string> sweep_ =
       value(&sweep_, "--sweep SETTING", {.commas = true, .excludes = "--check"});
+  std::optional<std::string> alone_ = value(&alone_, "--alone DUMP", {.takes = Takes::kDump});
   std::string fail_on_ = word(&fail_on_, "--fail-on suspicion|proof|never", "proof");
   std::string level_ = word(&level_, "--level digest|tensor", "digest", {.heading = "The program"});
   std::optional<std::string> out_ = value(&out_, "-o,--out DIR", {.takes = Takes::kDirectory});

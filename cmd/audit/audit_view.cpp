@@ -76,11 +76,18 @@ Json open_json(const AuditReport& report) {
 }
 
 Json sweep_json(const comparators::SweepCoverage& sweep) {
-  return {{"judged", json_integer(sweep.judged)},
-          {"calls", json_integer(sweep.calls())},
-          {"settings", json_of(sweep.settings)},
-          {"unrepeated", json_of(sweep.unrepeated)},
-          {"unswept", json_of(sweep.unswept)}};
+  Json made{{"judged", json_integer(sweep.judged)},
+            {"calls", json_integer(sweep.calls())},
+            {"settings", json_of(sweep.settings)},
+            {"unrepeated", json_of(sweep.unrepeated)},
+            {"unswept", json_of(sweep.unswept)}};
+  if (sweep.batch) {
+    made["batch"] = {{"items", json_integer(sweep.batch->items)},
+                     {"told_apart", json_integer(sweep.batch->told_apart)},
+                     {"without_items", json_integer(sweep.batch->without_items)},
+                     {"mixing", json_of(sweep.batch->mixing)}};
+  }
+  return made;
 }
 
 const char* status_of(const AuditReport& report) {
@@ -113,6 +120,13 @@ std::string place_of(const Json& finding) {
   return parts.empty() ? text : text + fmt::format(" ({})", escape_name(joined(parts, ", ")));
 }
 
+const char* sweep_headline(const AuditReport& report) {
+  return report.sweep->batch
+             ? "BATCH INVARIANT: {judged:count} of {calls:call} give an item alone what they give "
+               "it among {batch/items}"
+             : "NO PROOF: {judged:count} of {calls:call} repeat with {settings}";
+}
+
 std::string headline_of(const AuditReport& report, const Json& document) {
   if (report.count(Weight::kProof) != 0) {
     const Json& first = document["findings"].front();
@@ -126,9 +140,7 @@ std::string headline_of(const AuditReport& report, const Json& document) {
                        document["not_audited"].front()["why"].get<std::string>());
   }
   if (document.contains("sweep")) {
-    return say("NO PROOF: {judged:count} of {calls:call} repeat with {settings}",
-               document["sweep"]) +
-           others(report);
+    return say(sweep_headline(report), document["sweep"]) + others(report);
   }
   return fmt::format("NO PROOF: {} of {} audited{}",
                      report.audited.size(),
@@ -205,8 +217,14 @@ std::string audit_text(const AuditSaid& said, const DocumentOptions& options) {
   rest["asked"] = asked;
   if (document.contains("sweep")) {
     rest["sweep"] = document["sweep"];
-    for (const char* list : {"unrepeated", "unswept"}) {
-      if (!rest["sweep"][list].empty()) rest[list] = {{"calls", rest["sweep"][list]}};
+    const auto tell = [&](const Json& of, const char* list) {
+      if (!of[list].empty()) rest[list] = {{"calls", of[list]}};
+    };
+    tell(rest["sweep"], "unrepeated");
+    tell(rest["sweep"], "unswept");
+    if (rest["sweep"].contains("batch")) {
+      rest["batch"] = rest["sweep"]["batch"];
+      tell(rest["batch"], "mixing");
     }
   }
   if (document["recordings"] != 1) rest["several"] = document["recordings"];

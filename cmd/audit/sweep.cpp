@@ -52,8 +52,9 @@ core::Error no_sweep(const std::string& word) {
   return core::usage_error(
       fmt::format("--sweep {}: there is no such setting", core::printable(word)),
       near_hint(word,
-                {"threads", "isa", "alignment", "poison"},
-                "settings are threads, threads=1,8, isa, alignment, poison and env:NAME=VALUE"));
+                {"threads", "isa", "alignment", "poison", "batch"},
+                "settings are threads, threads=1,8, isa, alignment, poison and env:NAME=VALUE, or "
+                "batch"));
 }
 
 std::int64_t number_of_threads(std::string_view word) {
@@ -84,19 +85,6 @@ class Repeated {
   std::set<std::uint64_t> others_;
 };
 
-comparators::SweepDifference difference_of(const replay::SweptCall& call, std::size_t setting) {
-  comparators::SweepDifference difference;
-  difference.op = call.op;
-  difference.setting = setting;
-  if (!call.output) return difference;
-  difference.slot = call.output->slot;
-  difference.elements = call.output->elements;
-  difference.differing = call.output->differing;
-  difference.max_abs = call.output->max_abs;
-  difference.largest = call.output->largest;
-  return difference;
-}
-
 /// A processor without these kernels would compute as it always does.
 void require_effect(const std::pair<std::string, std::string>& variable,
                     const SweepAnswer& answer) {
@@ -109,6 +97,21 @@ void require_effect(const std::pair<std::string, std::string>& variable,
 }
 
 }  // namespace
+
+comparators::SweepDifference difference_of(std::uint64_t op,
+                                           const std::optional<replay::SweptOutput>& output,
+                                           std::size_t setting) {
+  comparators::SweepDifference difference;
+  difference.op = op;
+  difference.setting = setting;
+  if (!output) return difference;
+  difference.slot = output->slot;
+  difference.elements = output->elements;
+  difference.differing = output->differing;
+  difference.max_abs = output->max_abs;
+  difference.largest = output->largest;
+  return difference;
+}
 
 SweepAsked::SweepAsked(const std::vector<std::string>& words) {
   for (const std::string& word : words) add_word(word);
@@ -190,7 +193,7 @@ comparators::SweptDump SweepAsked::sweep(
   swept.had.assign(first.outcome.had.begin(), first.outcome.had.end());
   for (const replay::SweptCall& call : first.outcome.differing) {
     if (call.setting) {
-      swept.differences.push_back(difference_of(call, *call.setting));
+      swept.differences.push_back(difference_of(call.op, call.output, *call.setting));
     } else {
       swept.coverage.unrepeated.push_back(said(call.op));
     }
@@ -205,7 +208,7 @@ comparators::SweptDump SweepAsked::sweep(
     swept.had.push_back(setting);
     for (const replay::SweptCall& call : answer.outcome.differing) {
       if (!repeated.contains(call.op)) continue;
-      swept.differences.push_back(difference_of(call, setting));
+      swept.differences.push_back(difference_of(call.op, call.output, setting));
     }
     for (const replay::UnsweptCall& call : answer.outcome.unswept) {
       if (!repeated.contains(call.op) || !lost.insert(call.op).second) continue;

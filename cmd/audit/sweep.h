@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -48,5 +49,11 @@ class SweepAsked {
   std::vector<replay::SweepSetting> of_process_;
   std::vector<Variable> variables_;
 };
+
+/// What a recorder measured of a call that gave something else.
+/// @param setting  which of SweptDump::settings
+comparators::SweepDifference difference_of(std::uint64_t op,
+                                           const std::optional<replay::SweptOutput>& output,
+                                           std::size_t setting);
 
 }  // namespace repro_check::cmd

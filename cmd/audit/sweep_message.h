@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cmd/replay/replay_message.h"
+#include "dumpers/replay/batch.h"
 #include "dumpers/replay/sweep.h"
 
 namespace repro_check::cmd {
@@ -15,6 +16,18 @@ namespace repro_check::cmd {
 struct SweepQuestion {
   ReplaySide recorded;  ///< its op says nothing
   std::vector<replay::SweepSetting> settings;
+};
+
+/// Which calls of a batch a recorder is to execute again for single items.
+struct BatchQuestion {
+  ReplaySide batch;  ///< their ops say nothing
+  ReplaySide alone;
+  std::vector<replay::BatchCall> calls;
+};
+
+struct BatchAnswer {
+  std::vector<std::string> notes;
+  replay::BatchOutcome outcome;
 };
 
 struct SweepAnswer {
@@ -42,6 +55,13 @@ DESCRIBE(replay::SweptCall, MEMBER(op) MEMBER(setting) MEMBER(output))
 DESCRIBE(replay::UnsweptCall, MEMBER(op) MEMBER(why))
 DESCRIBE(replay::SweepOutcome, MEMBER(executed) MEMBER(differing) MEMBER(unswept) MEMBER(had))
 DESCRIBE(SweepQuestion, MEMBER(recorded) MEMBER(settings))
+DESCRIBE(replay::BatchCall, MEMBER(op) MEMBER(alone))
+DESCRIBE(replay::BatchDifference, MEMBER(op) MEMBER(item) MEMBER(output))
+DESCRIBE(replay::BatchOutcome,
+         MEMBER(items) MEMBER(tried) MEMBER(judged) MEMBER(told_apart) MEMBER(without_items)
+             MEMBER(differing) MEMBER(mixing) MEMBER(unrepeated) MEMBER(unswept))
+DESCRIBE(BatchQuestion, MEMBER(batch) MEMBER(alone) MEMBER(calls))
+DESCRIBE(BatchAnswer, MEMBER(notes) MEMBER(outcome))
 DESCRIBE(SweepAnswer, MEMBER(libtorch) MEMBER(cpu_capability) MEMBER(notes) MEMBER(outcome))
 
 }  // namespace repro_check::cmd

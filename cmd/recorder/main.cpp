@@ -31,6 +31,7 @@
 #include "core/text/text.h"
 #include "core/trace/run_manifest.h"
 #include "dumpers/capture/settings/determinism.h"
+#include "dumpers/replay/batch.h"
 #include "dumpers/replay/precision.h"
 #include "dumpers/replay/replay.h"
 #include "dumpers/replay/sweep.h"
@@ -261,6 +262,20 @@ std::string sweep(const std::filesystem::path& request_file) {
   return cmd::message_text(answer);
 }
 
+/// Executes calls of a batch again for single items, as the request file says; see
+/// cmd/audit/sweep_message.h.
+/// @throws core::Error
+std::string sweep_batch(const std::filesystem::path& request_file) {
+  const auto question = cmd::read_question<cmd::BatchQuestion>(read_request(request_file));
+  capture::check_variables();
+  const auto batch = store::open_dump(question.batch.dump, question.batch.references);
+  const auto alone = store::open_dump(question.alone.dump, question.alone.references);
+  cmd::BatchAnswer answer;
+  const capture::DeterminismPin pin(recorded_pins(batch->manifest(), answer.notes));
+  answer.outcome = replay::sweep_batch(*batch, *alone, question.calls);
+  return cmd::message_text(answer);
+}
+
 /// Writes what float64 gives at tensors of a dump into another dump, as the request file says; see
 /// cmd/relate/shadow_message.h.
 /// @throws core::Error
@@ -294,6 +309,7 @@ constexpr const char* kUsage =
     "  precision REQUEST                 Say where a recorded tensor lost its digits, as JSON\n"
     "  shadow REQUEST                    Write what float64 gives at recorded tensors\n"
     "  sweep REQUEST                     Execute recorded operators under other settings, as JSON\n"
+    "  batch REQUEST                     Execute operators of a batch for single items, as JSON\n"
     "  environment                       Print settings and machine as JSON\n"
     "  version                           Print the versions in use as JSON\n"
     "  --version, --help\n";
@@ -310,15 +326,16 @@ struct CommandLine {
 
 /// @throws core::Error{kUsage}
 CommandLine parse_command_line(const std::vector<std::string>& arguments) {
-  constexpr std::array<std::pair<std::string_view, std::size_t>, 9> kFiles{{{"record", 1},
-                                                                            {"describe", 1},
-                                                                            {"weights", 2},
-                                                                            {"replay", 1},
-                                                                            {"precision", 1},
-                                                                            {"shadow", 1},
-                                                                            {"sweep", 1},
-                                                                            {"environment", 0},
-                                                                            {"version", 0}}};
+  constexpr std::array<std::pair<std::string_view, std::size_t>, 10> kFiles{{{"record", 1},
+                                                                             {"describe", 1},
+                                                                             {"weights", 2},
+                                                                             {"replay", 1},
+                                                                             {"precision", 1},
+                                                                             {"shadow", 1},
+                                                                             {"sweep", 1},
+                                                                             {"batch", 1},
+                                                                             {"environment", 0},
+                                                                             {"version", 0}}};
   const auto refuse = [](const std::string& why) -> core::Error {
     return core::usage_error(why, kUsage);
   };
@@ -362,6 +379,7 @@ std::string work(const CommandLine& line, StatusChannel& status) {
   if (verb == "precision") return precision(line.words[1]);
   if (verb == "shadow") return shadow(line.words[1]);
   if (verb == "sweep") return sweep(line.words[1]);
+  if (verb == "batch") return sweep_batch(line.words[1]);
   return verb == "version" ? version() : environment();
 }
 

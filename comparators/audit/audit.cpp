@@ -137,6 +137,12 @@ void SweepCoverage::add(const SweepCoverage& more) {
   }
   unrepeated.insert(unrepeated.end(), more.unrepeated.begin(), more.unrepeated.end());
   unswept.insert(unswept.end(), more.unswept.begin(), more.unswept.end());
+  if (!more.batch) return;
+  if (!batch) batch.emplace();
+  batch->items = std::max(batch->items, more.batch->items);
+  batch->told_apart += more.batch->told_apart;
+  batch->without_items += more.batch->without_items;
+  batch->mixing.insert(batch->mixing.end(), more.batch->mixing.begin(), more.batch->mixing.end());
 }
 
 std::size_t AuditReport::count(Finding::Weight weight) const noexcept {

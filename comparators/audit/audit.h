@@ -68,12 +68,21 @@ struct NotAudited {
   Phrase why;
 };
 
+/// What of a batch was executed again for single items.
+struct BatchCoverage {
+  std::uint64_t items = 0;       ///< of the batch; 0 where no call has any
+  std::uint64_t told_apart = 0;  ///< judged calls that give the items that were tried other results
+  std::uint64_t without_items = 0;  ///< calls that no item goes into
+  std::vector<std::string> mixing;  ///< calls whose result for one item depends on the others
+};
+
 /// What was executed again of the calls that were recorded.
 struct SweepCoverage {
   std::uint64_t judged = 0;             ///< under every setting
   std::vector<std::string> settings;    ///< `threads=1`, each once
   std::vector<std::string> unrepeated;  ///< calls that give another result as recorded, too
   std::vector<std::string> unswept;     ///< calls that could not be made, and why
+  std::optional<BatchCoverage> batch;
 
   void add(const SweepCoverage& more);
   [[nodiscard]] std::uint64_t calls() const noexcept {

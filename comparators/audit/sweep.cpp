@@ -5,6 +5,7 @@
 #include <array>
 #include <map>
 #include <set>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -19,6 +20,7 @@ constexpr std::array kRules{
     AuditRule{FindingId::kVariesWithThreads},
     AuditRule{FindingId::kVariesWithAlignment},
     AuditRule{FindingId::kVariesWithEnvironment},
+    AuditRule{FindingId::kVariesWithBatch},
 };
 
 /// Of all calls, so many have to be judged.
@@ -81,13 +83,27 @@ std::vector<Finding> findings_of(const SweptDump& swept) {
   for (const auto& [id, varying] : ordered) {
     findings.push_back(finding_of(id, swept.dump->op_head(varying->first->op), *varying));
     findings.back().where.rank = swept.rank;
+    if (swept.coverage.batch) findings.back().with("batch", swept.coverage.batch->items);
   }
   return findings;
+}
+
+/// The phrase that says why what was not found says nothing; empty where it does.
+std::string_view why_blind(const SweepCoverage& coverage) {
+  if (coverage.batch && coverage.batch->items == 0) return "batch-without-items";
+  const bool is_of_few =
+      static_cast<double>(coverage.judged) < kLeastJudged * static_cast<double>(coverage.calls()) ||
+      coverage.judged == 0;
+  if (is_of_few) return "sweep-of-few";
+  // A comparison that could not fail.
+  return coverage.batch && coverage.batch->told_apart == 0 ? "batch-of-alike" : "";
 }
 
 }  // namespace
 
 std::span<const AuditRule> sweep_rules() noexcept { return kRules; }
+
+const AuditRule* batch_rule() noexcept { return rule_of_finding("varies-with-batch"); }
 
 AuditReport audit_sweep(std::span<const SweptDump> swept, AuditPlan plan) {
   const std::vector<const AuditRule*> rules = plan.rules;
@@ -104,15 +120,11 @@ AuditReport audit_sweep(std::span<const SweptDump> swept, AuditPlan plan) {
     coverage.add(own);
   }
   AuditReport report = audit.finish();
-  // What was hardly looked at is no pass.
-  const bool is_of_few =
-      static_cast<double>(coverage.judged) < kLeastJudged * static_cast<double>(coverage.calls()) ||
-      coverage.judged == 0;
+  const std::string_view blind = why_blind(coverage);
   for (const AuditRule* rule : rules) {
-    if (!is_of_few && asked.contains(rule->id)) continue;
+    if (blind.empty() && asked.contains(rule->id)) continue;
     std::erase(report.audited, rule);
-    report.not_audited.push_back(
-        {rule, Phrase(is_of_few ? "sweep-of-few" : "sweep-without-setting")});
+    report.not_audited.push_back({rule, Phrase(blind.empty() ? "sweep-without-setting" : blind)});
   }
   report.sweep = std::move(coverage);
   return report;

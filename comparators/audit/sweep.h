@@ -35,7 +35,7 @@ struct SweepDifference {
 struct SweptDump {
   const core::DumpSource* dump = nullptr;
   std::optional<std::uint32_t> rank;
-  std::span<const SweepSetting> settings;
+  std::vector<SweepSetting> settings;
   std::vector<std::size_t> had;  ///< settings that could be had, and differ from the recorded
   SweepCoverage coverage;        ///< but for its settings
   std::vector<SweepDifference> differences;
@@ -43,6 +43,9 @@ struct SweptDump {
 
 /// The rules of sweeps: none of them is among audit_rules().
 std::span<const AuditRule> sweep_rules() noexcept;
+
+/// The one of them that is asked for by itself.
+const AuditRule* batch_rule() noexcept;
 
 /// @param plan  its rules are those of the settings
 /// @return a finding for each operator of one line and each kind of setting

@@ -50,7 +50,8 @@ constexpr std::string_view kIds =
     "parameter-beyond-floor|"
     "captured-otherwise|autograd-beyond-floor|decomposition-beyond-floor|kernel-beyond-floor|"
     "compiled-code-draws-its-own|"
-    "leaves-unwritten|varies-with-threads|varies-with-alignment|varies-with-environment";
+    "leaves-unwritten|varies-with-threads|varies-with-alignment|varies-with-environment|"
+    "varies-with-batch";
 static_assert(std::ranges::count(kIds, '|') == static_cast<std::ptrdiff_t>(kLastFinding),
               "every FindingId has its id, in its order");
 

@@ -168,8 +168,9 @@ enum class FindingId : std::uint8_t {
   kVariesWithThreads,
   kVariesWithAlignment,
   kVariesWithEnvironment,
+  kVariesWithBatch,
 };
-inline constexpr FindingId kLastFinding = FindingId::kVariesWithEnvironment;
+inline constexpr FindingId kLastFinding = FindingId::kVariesWithBatch;
 /// `gradients-not-reduced`: stable, in JSON and in expectations.
 std::string_view finding_id(FindingId id) noexcept;
 

@@ -70,6 +70,17 @@ bool is_part(const core::OpRecord& record, const core::TensorRecord& tensor) {
   });
 }
 
+/// The greatest magnitude among finite numbers.
+double largest_of(const core::DumpSource& dump, const core::TensorRecord& tensor) {
+  std::vector<std::byte> content;
+  dump.read_content(tensor.content_key(), content);
+  double largest = 0;
+  for (const double number : core::numbers_of(tensor.dtype, content)) {
+    if (std::isfinite(number)) largest = std::max(largest, std::abs(number));
+  }
+  return largest;
+}
+
 }  // namespace
 
 core::Digest Fingerprint::digest() const {
@@ -106,6 +117,16 @@ Fingerprint fingerprint(const core::OpRecord& record) {
   return print;
 }
 
+std::string print_of(const core::OpRecord& record) {
+  const Fingerprint print = fingerprint(record);
+  if (!print.unknown.empty()) {
+    cannot(fmt::format(
+               "op {}: output {} has no values that can be compared", record.index, print.unknown),
+           "");
+  }
+  return print.text;
+}
+
 std::vector<OutputDistance> measure_outputs(const core::DumpSource& dump,
                                             const core::OpRecord& record,
                                             const CallSink& made,
@@ -135,6 +156,25 @@ std::vector<OutputDistance> measure_outputs(const core::DumpSource& dump,
     distances.push_back(measure(tensor.slot, recorded, core::numbers_of(found->dtype, content)));
   }
   return distances;
+}
+
+std::optional<SweptOutput> worst_output(const core::DumpSource& dump,
+                                        const core::OpRecord& record,
+                                        const CallSink& made) {
+  std::optional<SweptOutput> worst;
+  double worst_share = -1;
+  for (const OutputDistance& distance : measure_outputs(dump, record, made, false)) {
+    if (distance.differing == 0) continue;
+    const auto tensor = std::ranges::find_if(record.tensors, [&](const core::TensorRecord& each) {
+      return core::is_output(each) && each.slot == distance.slot;
+    });
+    const double largest = largest_of(dump, *tensor);
+    const double share = largest == 0 ? HUGE_VAL : distance.max_abs.value_or(0) / largest;
+    if (share <= worst_share) continue;
+    worst_share = share;
+    worst = {distance.slot, distance.elements, distance.differing, distance.max_abs, largest};
+  }
+  return worst;
 }
 
 }  // namespace repro_check::replay

@@ -3,6 +3,7 @@
 
 // What a repeated call gave, beside what was recorded of it: private to this folder.
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "core/trace/op_record.h"
 #include "dumpers/replay/repeated_call.h"
 #include "dumpers/replay/replay.h"
+#include "dumpers/replay/sweep.h"
 
 namespace repro_check::replay {
 
@@ -29,10 +31,18 @@ struct Fingerprint {
 /// @throws core::Error{kNotComparable} where an output is memory that was never written
 Fingerprint fingerprint(const core::OpRecord& record);
 
+/// Its text. @throws core::Error{kNotComparable} where an output has no values that can be compared
+std::string print_of(const core::OpRecord& record);
+
 /// Of every output whose recorded values are stored.
 std::vector<OutputDistance> measure_outputs(const core::DumpSource& dump,
                                             const core::OpRecord& record,
                                             const CallSink& made,
                                             bool floating_only);
+
+/// The output that differs most of what it holds.
+std::optional<SweptOutput> worst_output(const core::DumpSource& dump,
+                                        const core::OpRecord& record,
+                                        const CallSink& made);
 
 }  // namespace repro_check::replay

@@ -8,19 +8,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <map>
-#include <set>
 #include <utility>
 
 #include "core/error.h"
 #include "core/system/pinned.h"
-#include "core/tensor/element_number.h"
-#include "core/trace/program_records.h"
 #include "dumpers/replay/call_results.h"
+#include "dumpers/replay/outermost_calls.h"
 #include "dumpers/replay/repeated_call.h"
 #include "dumpers/replay/restored_generator.h"
 #include "dumpers/replay/thread_count.h"
@@ -132,45 +130,6 @@ bool can_be_had(const SweepSetting& setting) {
   return at::get_num_threads() == setting.value;
 }
 
-/// Whether a call gives something that is known: memory as it was allocated is nothing.
-bool gives_results(const core::OpRecord& record) {
-  return !record.results.empty() &&
-         std::ranges::none_of(record.tensors, [](const core::TensorRecord& tensor) {
-           return core::is_output(tensor) && tensor.state == core::ContentState::kUninitialised;
-         });
-}
-
-/// The greatest magnitude among finite numbers.
-double largest_of(const core::DumpSource& dump, const core::TensorRecord& tensor) {
-  std::vector<std::byte> content;
-  dump.read_content(tensor.content_key(), content);
-  double largest = 0;
-  for (const double number : core::numbers_of(tensor.dtype, content)) {
-    if (std::isfinite(number)) largest = std::max(largest, std::abs(number));
-  }
-  return largest;
-}
-
-/// The output that differs most of what it holds.
-std::optional<SweptOutput> worst_output(const core::DumpSource& dump,
-                                        const core::OpRecord& record,
-                                        const CallSink& made) {
-  std::optional<SweptOutput> worst;
-  double worst_share = -1;
-  for (const OutputDistance& distance : measure_outputs(dump, record, made, false)) {
-    if (distance.differing == 0) continue;
-    const auto tensor = std::ranges::find_if(record.tensors, [&](const core::TensorRecord& each) {
-      return core::is_output(each) && each.slot == distance.slot;
-    });
-    const double largest = largest_of(dump, *tensor);
-    const double share = largest == 0 ? HUGE_VAL : distance.max_abs.value_or(0) / largest;
-    if (share <= worst_share) continue;
-    worst_share = share;
-    worst = {distance.slot, distance.elements, distance.differing, distance.max_abs, largest};
-  }
-  return worst;
-}
-
 class Sweep {
  public:
   Sweep(const core::DumpSource& dump, const std::vector<SweepSetting>& settings)
@@ -181,41 +140,20 @@ class Sweep {
   }
 
   SweepOutcome run() {
-    for (std::uint64_t op = 0; op < dump_.op_count(); ++op) {
-      const core::OpHead head = dump_.op_head(op);
-      const bool is_inside = head.parent >= 0 && covered_.contains(head.parent);
-      const bool is_covered = is_inside || (!core::is_named_values(head) && try_call(dump_.op(op)));
-      if (is_covered) covered_.insert(static_cast<std::int64_t>(op));
-    }
+    outcome_.unswept = for_each_outermost(dump_, [this](const core::OpRecord& record) {
+      RepeatedCall call(dump_, record.index, {}, [this](const core::OpRecord& drew) {
+        return generators_.before(drew);
+      });
+      differing_.clear();
+      execute(call);
+      std::ranges::move(differing_, std::back_inserter(outcome_.differing));
+      ++outcome_.executed;
+      return true;
+    });
     return std::move(outcome_);
   }
 
  private:
-  /// @return whether those inside need not be tried
-  bool try_call(const core::OpRecord& record) {
-    if (!gives_results(record)) return false;
-    const std::uint64_t op = record.index;
-    const std::size_t known = outcome_.differing.size();
-    try {
-      if (core::is_of_ranks(*record.op)) {
-        cannot(fmt::format("op {} {}: other ranks take part in it", op, record.op->full_name()),
-               "");
-      }
-      RepeatedCall call(
-          dump_, op, {}, [&](const core::OpRecord& drew) { return generators_.before(drew); });
-      execute(call);
-      ++outcome_.executed;
-      return true;
-    } catch (const core::Error& error) {
-      if (error.kind() == core::ErrorKind::kDumpDamaged) throw;
-      outcome_.differing.resize(known);
-      const bool has_parts = op + 1 < dump_.op_count() &&
-                             dump_.op_head(op + 1).parent == static_cast<std::int64_t>(op);
-      if (!has_parts) outcome_.unswept.push_back({op, error.what()});
-      return false;
-    }
-  }
-
   void execute(RepeatedCall& call) {
     const std::string recorded = print_of(call.record());
     const bool repeats = !differs(call, recorded, std::nullopt);
@@ -253,32 +191,20 @@ class Sweep {
     return print_of(call.run().record) == *first;
   }
 
-  static std::string print_of(const core::OpRecord& record) {
-    const Fingerprint print = fingerprint(record);
-    if (!print.unknown.empty()) {
-      cannot(
-          fmt::format(
-              "op {}: output {} has no values that can be compared", record.index, print.unknown),
-          "");
-    }
-    return print.text;
-  }
-
   bool differs(RepeatedCall& call,
                const std::string& expected,
                const std::optional<std::uint64_t>& setting,
                std::int64_t shift = 0) {
     const CallSink& made = call.run(shift);
     if (print_of(made.record) == expected) return false;
-    outcome_.differing.push_back(
-        {call.record().index, setting, worst_output(dump_, call.record(), made)});
+    differing_.push_back({call.record().index, setting, worst_output(dump_, call.record(), made)});
     return true;
   }
 
   const core::DumpSource& dump_;
   const std::vector<SweepSetting>& settings_;
   FollowedGenerators generators_;
-  std::set<std::int64_t> covered_;  ///< calls that were executed, or were inside of one
+  std::vector<SweptCall> differing_;  ///< settings of one call
   SweepOutcome outcome_;
 };
 

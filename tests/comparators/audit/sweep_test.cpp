@@ -136,4 +136,36 @@ TEST_CASE("a setting that could not be had is not audited") {
         core::ExitCode::kNotComparable);
 }
 
+TEST_CASE("a batch whose items nobody can tell apart is not audited") {
+  const MemorySource source = source_of_calls();
+  AuditPlan plan;
+  plan.rules = {batch_rule()};
+  SweptDump swept;
+  swept.dump = &source;
+  swept.settings = {{FindingId::kVariesWithBatch, "item 0"},
+                    {FindingId::kVariesWithBatch, "item 6"}};
+  swept.had = {0, 1};
+  swept.coverage.judged = 4;
+  swept.coverage.batch = BatchCoverage{7, 2, 1, {"op 9 aten::mean"}};
+  const AuditReport silent = audit_sweep(std::vector<SweptDump>{swept, swept}, plan);
+  CHECK(silent.not_audited.empty());
+  REQUIRE(silent.sweep->batch);
+  CHECK(silent.sweep->batch->items == 7);
+  CHECK(silent.sweep->batch->told_apart == 4);
+  CHECK(silent.sweep->batch->mixing.size() == 2);
+  swept.differences = {difference(0, 1, 1e-6)};
+  const AuditReport found = audit_sweep(std::vector<SweptDump>{swept}, plan);
+  REQUIRE(found.findings.size() == 1);
+  CHECK(field_of<std::int64_t>(found.findings.front(), "batch") == 7);
+  swept.differences.clear();
+  swept.coverage.batch->told_apart = 0;
+  const AuditReport blind = audit_sweep(std::vector<SweptDump>{swept}, plan);
+  REQUIRE(blind.not_audited.size() == 1);
+  CHECK(blind.not_audited.front().why.key == "batch-of-alike");
+  swept.coverage.batch->items = 0;
+  const AuditReport none = audit_sweep(std::vector<SweptDump>{swept}, plan);
+  REQUIRE(none.not_audited.size() == 1);
+  CHECK(none.not_audited.front().why.key == "batch-without-items");
+}
+
 }  // namespace repro_check::comparators

@@ -292,6 +292,36 @@ class Swept(Audited):
         for each in document["findings"]:
             self.assertEqual(each["id"], "varies-with-environment")
 
+    def test_an_item_alone_and_in_a_batch(self):
+        self.program("""
+            import sys, torch
+            torch.manual_seed(0)
+            net = torch.nn.Sequential(torch.nn.Conv2d(3, 16, 3), torch.nn.ReLU(), torch.nn.Flatten(),
+                                      torch.nn.BatchNorm1d(16 * 36))
+            x = torch.randn(int(sys.argv[1]), 3, 8, 8)
+            net.train(len(sys.argv) > 2)(x * 1.5)
+        """)
+        found = self.tool("audit", "--sweep", "batch=5", "--force", "-o", "eval", "--", *self.command(), "{batch}")
+        self.assertIn("audited    5 of 5 calls", found.stdout)
+        self.assertIn("batch      5 items, told apart by 5 calls", found.stdout)
+        # What kernels do is this processor's matter; the report says the same as the exit code.
+        varies = found.stdout.startswith("PROOF varies-with-batch")
+        self.assertEqual(found.code, 1 if varies else 0)
+        self.assertTrue(varies or found.stdout.startswith("BATCH INVARIANT: 5 of 5 calls"), found.stdout)
+        self.tool("audit", "--sweep", "batch=5", "--force", "-o", "train", "--", *self.command(), "{batch}", "train")
+        document = json.loads(self.tool("audit", "train/audit", "--sweep", "batch", "--alone", "train/audit-alone",
+                                        "--format", "json").stdout)
+        self.assertEqual(document["sweep"]["batch"]["items"], 5)
+        self.assertRegex(str(document["sweep"]["batch"]["mixing"]), "batch_norm")
+        self.assertEqual(document["sweep"]["judged"], document["sweep"]["calls"])
+        alike = self.check(4, "audit", "eval/audit", "--sweep", "batch", "--alone", "eval/audit")
+        self.assertIn("shows how many items there are", alike.stdout)
+        for words in (["--sweep", "batch"], ["--sweep", "batch,threads", "--alone", "eval/audit-alone"],
+                      ["--sweep", "threads", "--alone", "eval/audit-alone"]):
+            self.check(2, "audit", "eval/audit", *words)
+        self.check(2, "audit", "--sweep", "batch", "-o", "no", "--", *self.command(), "3")
+        self.check(2, "audit", "--sweep", "batch=1", "-o", "no", "--", *self.command(), "{batch}")
+
 
 if __name__ == "__main__":
     main()
