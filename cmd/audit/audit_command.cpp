@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -11,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -37,9 +40,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// The rules about what a model draws, which have a name together.
+constexpr std::string_view kLiveness = "liveness";
+constexpr std::array<std::string_view, 3> kOfLiveness{
+    "draws-repeat", "drawn-once", "dropout-in-eval"};
+
 std::vector<const comparators::AuditRule*> rules_of(const std::vector<std::string>& names) {
   std::vector<const comparators::AuditRule*> rules;
   for (const std::string& name : names) {
+    if (name == kLiveness) {
+      for (const std::string_view each : kOfLiveness) {
+        rules.push_back(comparators::find_audit_rule(each));
+      }
+      continue;
+    }
     const auto* rule = comparators::find_audit_rule(name);
     if (rule == nullptr) {
       std::vector<std::string> known;
@@ -51,6 +65,17 @@ std::vector<const comparators::AuditRule*> rules_of(const std::vector<std::strin
     rules.push_back(rule);
   }
   return rules;
+}
+
+/// Each run calls its model so many times with the inputs of its first call, and drops out.
+void repeat_calls(configs::Config& config, std::uint64_t calls) {
+  const auto repeat = [&](configs::RunSpec& run) {
+    run.calls.resize(1);
+    run.calls.resize(calls, run.calls.front());
+    run.disable_dropout = false;
+  };
+  if (config.base) repeat(*config.base);
+  std::ranges::for_each(config.runs, repeat);
 }
 
 /// @throws core::Error{kUsage} where an entry is about a finding that no rule makes
@@ -119,6 +144,8 @@ class AuditCommand final : public Command {
     report_.check_output();
     require_audit_formats(report_);
     check_sweep();
+    if (!calls_ && dump_ && is_artefact(*dump_) && asks_liveness()) calls_ = kUsualCalls;
+    if (calls_) take_model();
     comparators::AuditPlan plan;
     plan.today = std::chrono::floor<std::chrono::days>(std::chrono::system_clock::now());
     if (dump_ && !config_.given()) {
@@ -128,7 +155,7 @@ class AuditCommand final : public Command {
       }
       return judge(*dump_, std::move(plan), globals);
     }
-    if (!dump_ && config_.given() && is_artefact(config_.file())) {
+    if (!dump_ && !calls_ && config_.given() && is_artefact(config_.file())) {
       return judge(config_.file(), std::move(plan), globals);
     }
     if (!command_.empty()) config_.take_command(command_);
@@ -138,15 +165,16 @@ class AuditCommand final : public Command {
       config_.set("/dump/level", cmd::quoted(has_sweep ? "tensor" : level_));
       config_.set("/dump/depth", cmd::quoted("top"));
     }
-    const configs::Config config = config_.load(out_);
+    configs::Config config = config_.load(out_);
+    if (calls_) repeat_calls(config, *calls_);
     plan.expected = config.audit.expected;
     require_known(plan.expected);
     if (dump_) return judge(*dump_, std::move(plan), globals);
     const configs::RunSpec& run = choose_run(config, std::nullopt);
     if (const auto items = batch_asked(sweep_)) {
-      return record_batch(config, *items, std::move(plan), globals);
+      return record_batch(config, *items, plan, globals);
     }
-    if (run.program || has_sweep) {
+    if (run.program || has_sweep || calls_) {
       plan.rules = rules_of(checks_);  // before it runs
       return record(config, "audit", globals, [&](const std::string& dump) {
         return judge(dump, std::move(plan), globals);
@@ -156,6 +184,23 @@ class AuditCommand final : public Command {
   }
 
  private:
+  static constexpr std::uint64_t kUsualCalls = 4;
+
+  [[nodiscard]] bool asks_liveness() const {
+    return std::ranges::find(checks_, kLiveness) != checks_.end();
+  }
+
+  /// The exported model is recorded, in place of being looked at.
+  void take_model() {
+    if (!dump_ || !is_artefact(*dump_) || config_.given() || !command_.empty()) {
+      throw usage_error("--calls takes an exported model and nothing else",
+                        "repro-check audit model.pt --calls 4");
+    }
+    config_.take_file(*dump_);
+    dump_.reset();
+    config_.set("/model/mode", cmd::quoted(mode_));
+  }
+
   /// @throws core::Error{kUsage}, before anything runs
   void check_sweep() const {
     const bool is_batch = batch_asked(sweep_).has_value();
@@ -248,6 +293,8 @@ class AuditCommand final : public Command {
 
   std::optional<std::string> dump_ = value(&dump_, "dump DUMP", {.takes = Takes::kDump});
   std::vector<std::string> checks_ = value(&checks_, "--check RULE", {.commas = true});
+  std::optional<std::uint64_t> calls_ = value(&calls_, "--calls N", {.range = {{2, 1000}}});
+  std::string mode_ = word(&mode_, "--mode as_saved|train|eval", "as_saved");
   std::vector<std::string> sweep_ =
       value(&sweep_, "--sweep SETTING", {.commas = true, .excludes = "--check"});
   std::optional<std::string> alone_ = value(&alone_, "--alone DUMP", {.takes = Takes::kDump});

@@ -124,7 +124,7 @@ const char* sweep_headline(const AuditReport& report) {
   return report.sweep->batch
              ? "BATCH INVARIANT: {judged:count} of {calls:call} give an item alone what they give "
                "it among {batch/items}"
-             : "NO PROOF: {judged:count} of {calls:call} repeat with {settings}";
+             : "NO PROOF: {judged:count} of {calls:call} judged under {settings}";
 }
 
 std::string headline_of(const AuditReport& report, const Json& document) {
@@ -196,6 +196,12 @@ AuditSaid said_of(const Audited& audited) {
   for (const auto* rule : report.audited) document["audited"].push_back(rule->name());
   document["not_audited"] = open_json(report);
   if (report.sweep) document["sweep"] = sweep_json(*report.sweep);
+  if (report.liveness) {
+    document["liveness"] = {{"calls", report.liveness->calls},
+                            {"results", report.liveness->results},
+                            {"lines", report.liveness->lines},
+                            {"alive", report.liveness->alive}};
+  }
   document = cleaned(document);
   return {headline_of(report, document), std::move(document)};
 }
@@ -226,6 +232,10 @@ std::string audit_text(const AuditSaid& said, const DocumentOptions& options) {
       rest["batch"] = rest["sweep"]["batch"];
       tell(rest["batch"], "mixing");
     }
+  }
+  if (document.contains("liveness")) {
+    rest["liveness"] = document["liveness"];
+    rest["liveness"]["quiet"] = document["liveness"]["lines"] == 0;
   }
   if (document["recordings"] != 1) rest["several"] = document["recordings"];
   text += say_lines(view_lines("audit"), rest, 2);

@@ -33,6 +33,7 @@ constexpr const char* kCapability = "ATEN_CPU_CAPABILITY";
 /// The oldest kernels of the libraries that LibTorch computes with on a CPU.
 constexpr std::array<std::pair<const char*, const char*>, 3> kOldest{
     {{kCapability, "default"}, {"ONEDNN_MAX_CPU_ISA", "SSE41"}, {"MKL_CBWR", "COMPATIBLE"}}};
+constexpr std::string_view kLastBit = "ulp";
 constexpr std::string_view kThreadsPrefix = "threads=";
 constexpr std::string_view kVariablePrefix = "env:";
 
@@ -44,6 +45,10 @@ FindingId finding_of(Kind kind) {
       return FindingId::kVariesWithAlignment;
     case Kind::kFill:
       return FindingId::kLeavesUnwritten;
+    case Kind::kCondition:
+      return FindingId::kFragile;
+    case Kind::kDecision:
+      return FindingId::kDecidesOnRounding;
   }
   return FindingId::kLeavesUnwritten;
 }
@@ -51,10 +56,11 @@ FindingId finding_of(Kind kind) {
 core::Error no_sweep(const std::string& word) {
   return core::usage_error(
       fmt::format("--sweep {}: there is no such setting", core::printable(word)),
-      near_hint(word,
-                {"threads", "isa", "alignment", "poison", "batch"},
-                "settings are threads, threads=1,8, isa, alignment, poison and env:NAME=VALUE, or "
-                "batch"));
+      near_hint(
+          word,
+          {"threads", "isa", "alignment", "poison", "ulp", "batch"},
+          "settings are threads, threads=1,8, isa, alignment, poison, ulp and env:NAME=VALUE, or "
+          "batch"));
 }
 
 std::int64_t number_of_threads(std::string_view word) {
@@ -110,6 +116,8 @@ comparators::SweepDifference difference_of(std::uint64_t op,
   difference.differing = output->differing;
   difference.max_abs = output->max_abs;
   difference.largest = output->largest;
+  difference.condition = output->condition;
+  difference.argument = output->argument;
   return difference;
 }
 
@@ -136,6 +144,9 @@ void SweepAsked::add_word(const std::string& word) {
     for (const std::int64_t shift : kShifts) add(Kind::kAlignment, shift);
   } else if (word == name_of(Kind::kFill)) {
     for (const std::int64_t fill : kFills) add(Kind::kFill, fill);
+  } else if (word == kLastBit) {
+    add(Kind::kCondition, 0);
+    add(Kind::kDecision, 0);
   } else if (word == "isa") {
     for (const auto& [name, value] : kOldest) add({name, value});
   } else if (word.starts_with(kVariablePrefix) && word.find('=') != std::string::npos) {
@@ -150,7 +161,10 @@ void SweepAsked::add_word(const std::string& word) {
 
 void SweepAsked::add(Kind kind, std::int64_t value) {
   of_process_.push_back({kind, value});
-  settings_.push_back({finding_of(kind), fmt::format("{}={}", name_of(kind), value)});
+  const bool is_alone = kind == Kind::kCondition || kind == Kind::kDecision;
+  settings_.push_back(
+      {finding_of(kind),
+       is_alone ? std::string(name_of(kind)) : fmt::format("{}={}", name_of(kind), value)});
 }
 
 void SweepAsked::add(Variable variable) {

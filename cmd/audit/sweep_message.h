@@ -39,18 +39,20 @@ struct SweepAnswer {
 
 /// As on the command line.
 constexpr std::string_view name_of(replay::SweepSetting::Kind kind) noexcept {
-  constexpr std::array<std::string_view, 3> kNames{"threads", "alignment", "poison"};
+  constexpr std::array<std::string_view, 5> kNames{
+      "threads", "alignment", "poison", "condition", "decisions"};
   return kNames.at(static_cast<std::size_t>(kind));
 }
 
 template <typename F>
 void describe(F f, Of<F, replay::SweepSetting::Kind>& it) {
-  f.word(it, replay::SweepSetting::Kind::kFill, &name_of);
+  f.word(it, replay::SweepSetting::Kind::kDecision, &name_of);
 }
 
 DESCRIBE(replay::SweepSetting, MEMBER(kind) MEMBER(value))
 DESCRIBE(replay::SweptOutput,
-         MEMBER(slot) MEMBER(elements) MEMBER(differing) MEMBER(max_abs) MEMBER(largest))
+         MEMBER(slot) MEMBER(elements) MEMBER(differing) MEMBER(max_abs) MEMBER(largest)
+             MEMBER(condition) MEMBER(argument))
 DESCRIBE(replay::SweptCall, MEMBER(op) MEMBER(setting) MEMBER(output))
 DESCRIBE(replay::UnsweptCall, MEMBER(op) MEMBER(why))
 DESCRIBE(replay::SweepOutcome, MEMBER(executed) MEMBER(differing) MEMBER(unswept) MEMBER(had))

@@ -45,6 +45,8 @@ class ConfigOptions {
   /// train.py`.
   [[nodiscard]] std::vector<std::string> words() const;
 
+  /// As if it had been given with `-c`.
+  void take_file(std::string file) { file_ = std::move(file); }
   /// As if it had been given behind `--`: for a verb that takes other positionals.
   void take_command(std::vector<std::string> command) { command_ = std::move(command); }
 

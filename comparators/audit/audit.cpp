@@ -29,6 +29,8 @@ constexpr AuditRule by_ranks(FindingId id, Need need, decltype(AuditRule::of_ran
 
 constexpr std::array kRules{
     by_trace(FindingId::kRecomputedOtherwise, Need::kOperators, &find_recomputed_otherwise),
+    by_trace(FindingId::kDrawsRepeat, Need::kRepeats, &find_draws_repeat),
+    by_trace(FindingId::kDrawnOnce, Need::kCalls, &find_drawn_once),
     by_trace(FindingId::kRestoredThenOverwritten, Need::kWhole, &find_restored_then_overwritten),
     by_trace(FindingId::kCopyDidNotCopy, Need::kOperators, &find_copy_that_did_not),
     by_trace(FindingId::kDivisorZero, Need::kProgram, &find_divisor_zero),
@@ -88,6 +90,14 @@ std::optional<Phrase> lack_of(AuditNeed need,
       if (trace->data().empty()) return lacks("audit-without-loader");
       if (need == AuditNeed::kSamples || is_told_of_workers(*trace)) return std::nullopt;
       return lacks("audit-without-attributes");
+    case AuditNeed::kCalls:
+    case AuditNeed::kRepeats:
+      if (manifest.is_of_program()) {
+        return need == AuditNeed::kRepeats ? std::nullopt : lacks("audit-of-program");
+      }
+      return liveness_of(*trace).value_or(Liveness{}).calls < kTellingCalls
+                 ? lacks("audit-of-few-calls")
+                 : std::nullopt;
     case AuditNeed::kValues:
       return manifest.trace.level == "tensor" ? std::nullopt : lacks("audit-without-values");
   }
@@ -271,7 +281,10 @@ bool Audit::see(const core::DumpSource& dump, const std::optional<std::uint32_t>
     for (Finding& finding : found) finding.where.rank = rank;
     put(*rule, std::move(found), &*trace);
   }
-  if (trace) keep(*trace, rank);
+  if (trace) {
+    keep(*trace, rank);
+    report_.liveness = liveness_of(*trace);
+  }
   count(dump);
   return true;
 }

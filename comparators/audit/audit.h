@@ -32,6 +32,8 @@ enum class AuditNeed : std::uint8_t {
   kRanks,          ///< the program ran on several ranks
   kLoaderOfRanks,  ///< and has kSamples
   kValues,         ///< the bytes of tensors
+  kCalls,          ///< a model was called three times or more
+  kRepeats,        ///< the same, or it is of a program
 };
 
 /// One rule, by the finding that it is about.
@@ -101,6 +103,7 @@ struct AuditReport {
   std::uint64_t operators = 0;
   std::size_t constants = 0;           ///< of an exported model
   std::optional<SweepCoverage> sweep;  ///< where calls were executed again
+  std::optional<Liveness> liveness;    ///< of a model that was called several times
 
   /// Those that are not excused: they come first.
   [[nodiscard]] std::span<const AuditFinding> open() const noexcept;

@@ -26,6 +26,11 @@ core::Digest scalars_of(const core::OpRecord& record) {
   return core::digest_bytes(text);
 }
 
+/// Of a generator, and where it stands.
+core::Digest place_of(const core::GeneratorUse& use) {
+  return core::digest_bytes(fmt::format("{}|{}|{}", use.device, use.seed, use.position_before));
+}
+
 TrainFlag train_flag(const core::OpRecord& record) {
   for (const core::Argument& argument : record.arguments) {
     if (argument.name == "train" || argument.name == "training") {
@@ -74,6 +79,8 @@ bool has_rate(const core::OpRecord& record) {
 
 AuditTrace::AuditTrace(const core::DumpSource& dump, const std::function<bool()>& is_late)
     : dump_(dump) {
+  const std::string* mode = core::environment_fact(dump.manifest(), core::kModelMode);
+  is_in_eval_ = !dump.manifest().is_of_program() && mode != nullptr && *mode == "eval";
   constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int32_t>::max());
   if (dump.op_count() > kMost) {
     throw core::not_comparable(
@@ -169,8 +176,9 @@ void AuditTrace::add(const core::OpRecord& record) {
   call.op = number(record.op->full_name());
   call.base = number(record.op->name);
   std::string_view modes = record.modes;
-  call.in_eval = modes.ends_with(core::kModuleInEval);
-  if (call.in_eval) modes.remove_suffix(core::kModuleInEval.size());
+  const bool is_told = modes.ends_with(core::kModuleInEval);
+  call.in_eval = is_told || is_in_eval_;
+  if (is_told) modes.remove_suffix(core::kModuleInEval.size());
   call.modes = number(modes.ends_with(' ') ? modes.substr(0, modes.size() - 1) : modes);
   call.parent = static_cast<std::int32_t>(record.parent);
   call.site = number(record.site);
@@ -179,7 +187,10 @@ void AuditTrace::add(const core::OpRecord& record) {
   call.phase = record.phase;
   call.drew = record.generator.has_value();
   call.is_named = core::is_named_values(record);
-  if (call.drew) call.scalars = scalars_of(record);
+  if (call.drew) {
+    call.scalars = scalars_of(record);
+    draws_.push_back({index, place_of(*record.generator)});
+  }
   if (!call.is_named) {
     call.training = train_flag(record);
     call.adds_number = adds_number(record);

@@ -78,6 +78,12 @@ struct AuditCall {
   bool is_named = false;  ///< a record that stands for no operator
 };
 
+/// A call that drew random numbers.
+struct AuditDraw {
+  std::uint32_t call = 0;
+  core::Digest from;  ///< of the generator, and of the place where it stood
+};
+
 /// A step of an optimizer.
 struct AuditStep {
   std::uint32_t call = 0;
@@ -143,6 +149,7 @@ class AuditTrace {
   /// `aten::dropout (block.1, train.py:40)`
   [[nodiscard]] std::string said(std::uint32_t call) const;
 
+  [[nodiscard]] const std::vector<AuditDraw>& draws() const noexcept { return draws_; }
   [[nodiscard]] const std::vector<AuditStep>& steps() const noexcept { return steps_; }
   [[nodiscard]] const std::vector<AuditBatch>& batches() const noexcept { return batches_; }
   [[nodiscard]] const std::vector<std::uint32_t>& losses() const noexcept { return losses_; }
@@ -177,6 +184,7 @@ class AuditTrace {
 
   const core::DumpSource& dump_;
   bool is_whole_ = false;
+  bool is_in_eval_ = false;  ///< a model, as it was asked for
   core::LargeVector<AuditCall> calls_;
   core::LargeVector<AuditTensor> tensors_;
   std::vector<std::string> texts_{""};
@@ -184,6 +192,7 @@ class AuditTrace {
   std::vector<std::shared_ptr<const core::CallSite>> sites_;
   std::unordered_map<const core::CallSite*, std::uint32_t> site_ids_;
   std::unordered_map<std::uint64_t, core::Digest> zeros_;  ///< by bytes
+  std::vector<AuditDraw> draws_;
   std::vector<AuditStep> steps_;
   std::vector<AuditBatch> batches_;
   std::vector<std::uint32_t> losses_;

@@ -28,7 +28,8 @@ std::vector<Finding> find_dropout_in_eval(const AuditTrace& trace) {
     is_quiet = is_quiet || (each.base == dropout && each.training == TrainFlag::kOff);
     // A Dropout module that draws was put into training mode: Monte Carlo dropout does.
     const bool draws = each.drew && each.training == TrainFlag::kOn;
-    if (!draws || is_of_dropout_module(trace, call)) continue;
+    const bool is_meant = trace.manifest().is_of_program() && is_of_dropout_module(trace, call);
+    if (!draws || is_meant) continue;
     using enum Finding::Weight;
     findings.push_back(trace.at(FindingId::kDropoutInEval, each.in_eval ? kProof : kSuspicion, call)
                            .with("told", each.in_eval));

@@ -22,11 +22,25 @@ struct AuditShare {
   std::vector<AuditBatch> batches;
 };
 
+/// What a model draws in several calls.
+struct Liveness {
+  std::size_t calls = 0;
+  std::size_t results = 0;  ///< different ones
+  std::size_t lines = 0;    ///< operators at a line that draw
+  std::size_t alive = 0;  ///< of those, that draw in each call, from another place of the generator
+};
+/// Empty for a program, and for a single call.
+std::optional<Liveness> liveness_of(const AuditTrace& trace);
+/// So many tell whether something repeats: two that are equal may be a check.
+inline constexpr std::size_t kTellingCalls = 3;
+
 // What one recording proves, or makes suspect. Each rule is a function of a trace alone, or of what
 // is kept of the traces of all ranks, one at least, and has a file of its own. docs/AUDIT.md says
 // which programs look the same and are right.
 
 std::vector<Finding> find_recomputed_otherwise(const AuditTrace& trace);
+std::vector<Finding> find_drawn_once(const AuditTrace& trace);
+std::vector<Finding> find_draws_repeat(const AuditTrace& trace);
 std::vector<Finding> find_read_unwritten(const AuditTrace& trace);
 std::vector<Finding> find_copy_that_did_not(const AuditTrace& trace);
 std::vector<Finding> find_same_at_every_sync(const AuditTrace& trace);

@@ -21,6 +21,8 @@ constexpr std::array kRules{
     AuditRule{FindingId::kVariesWithAlignment},
     AuditRule{FindingId::kVariesWithEnvironment},
     AuditRule{FindingId::kVariesWithBatch},
+    AuditRule{FindingId::kDecidesOnRounding},
+    AuditRule{FindingId::kFragile},
 };
 
 /// Of all calls, so many have to be judged.
@@ -35,6 +37,10 @@ struct Varying {
 };
 
 double share_of(const SweepDifference& difference) {
+  if (difference.condition) return *difference.condition;
+  if (!difference.argument.empty()) {
+    return static_cast<double>(difference.differing) / static_cast<double>(difference.elements);
+  }
   const double moved = difference.max_abs.value_or(0);
   return difference.largest == 0 ? moved : moved / difference.largest;
 }
@@ -47,7 +53,8 @@ void add(const SweepDifference& difference, const std::string& setting, Varying&
 }
 
 Finding finding_of(FindingId id, const core::OpRecord& first, const Varying& varying) {
-  Finding finding{id, Finding::Weight::kProof};
+  const bool is_of_rounding = id == FindingId::kFragile || id == FindingId::kDecidesOnRounding;
+  Finding finding{id, is_of_rounding ? Finding::Weight::kSuspicion : Finding::Weight::kProof};
   finding.where.step = first.step;
   finding.where.op = varying.first->op;
   finding.where.line = core::line_text(first.site.get());
@@ -59,6 +66,8 @@ Finding finding_of(FindingId id, const core::OpRecord& first, const Varying& var
   finding.with("slot", worst.slot)
       .with("elements", worst.elements)
       .with("differing", worst.differing);
+  if (is_of_rounding) finding.with("argument", worst.argument);
+  if (worst.condition) finding.with("condition", *worst.condition);
   if (worst.max_abs) finding.with("max_abs", *worst.max_abs).with("largest", worst.largest);
   return finding;
 }

@@ -28,7 +28,9 @@ struct SweepDifference {
   std::uint64_t elements = 0;
   std::uint64_t differing = 0;
   std::optional<double> max_abs;
-  double largest = 0;  ///< magnitude among the recorded finite numbers of that output
+  double largest = 0;               ///< magnitude among the recorded finite numbers of that output
+  std::optional<double> condition;  ///< of an argument whose last bits were turned
+  std::string argument;             ///< that was
 };
 
 /// A dump whose calls were executed again, each by itself.

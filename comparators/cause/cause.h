@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -21,6 +23,10 @@
 #include "core/trace/run_manifest.h"
 
 namespace repro_check::comparators {
+
+/// What gives PyTorch's generators a seed.
+inline constexpr std::array<std::string_view, 3> kTorchSeeders{
+    "torch.manual_seed", "torch.cuda.manual_seed", "torch.cuda.manual_seed_all"};
 
 /// Something a storage of one run. An operator may have a storage of its own, so that a trace of a
 /// million operators has a million of these.

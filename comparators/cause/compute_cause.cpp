@@ -93,14 +93,10 @@ bool draws(const Case& c) {
          c.candidate.generator;
 }
 
-/// What gives PyTorch's generators a seed.
-constexpr std::array<std::string_view, 3> kSeeders{
-    "torch.manual_seed", "torch.cuda.manual_seed", "torch.cuda.manual_seed_all"};
-
 /// Whether neither repro-check nor a line of the program gave PyTorch's generators a seed.
 bool is_unseeded(const core::RunManifest& manifest) {
   return manifest.is_of_program() && !core::given_seed(manifest) &&
-         std::ranges::none_of(kSeeders, [&](std::string_view function) {
+         std::ranges::none_of(kTorchSeeders, [&](std::string_view function) {
            const std::string fact = std::string(core::kSetByProgram).append(function);
            return core::environment_fact(manifest, fact) != nullptr;
          });
@@ -113,7 +109,7 @@ std::optional<Phrase> seeds_alike_advice(const Evidence& evidence) {
     if (!difference.pointer.starts_with(core::kSetByProgram)) continue;
     const std::string_view name =
         std::string_view(difference.pointer).substr(core::kSetByProgram.size());
-    if (std::ranges::find(kSeeders, name) == kSeeders.end()) continue;
+    if (std::ranges::find(kTorchSeeders, name) == kTorchSeeders.end()) continue;
     Phrase advice = set_apart(difference, evidence);
     advice.key = kSeedAlike;
     return advice;

@@ -40,7 +40,7 @@ struct Pattern {
 };
 
 /// Operators that do the same to their features.
-std::string_view kind_of(std::string_view maker) {
+std::string_view kind_of_maker(std::string_view maker) {
   constexpr std::array<std::string_view, 6> kProducts{
       "linear", "addmm", "mm", "matmul", "bmm", "baddbmm"};
   if (maker.ends_with('_')) maker.remove_suffix(1);
@@ -553,7 +553,7 @@ class ModuleRelator {
     const auto& one = a_.calls[a].output;
     const auto& other = b_.calls[b].output;
     return one && other && one->width() == other->width() &&
-           kind_of(one->maker) == kind_of(other->maker);
+           kind_of_maker(one->maker) == kind_of_maker(other->maker);
   }
 
   /// The innermost call around a call.

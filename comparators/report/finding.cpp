@@ -33,7 +33,7 @@ constexpr std::string_view kIds =
     "no-gradients|weights-never-moved|parameters-in-no-optimizer|parameters-without-gradient|"
     "parameters-not-moved|averaged-at-times|samples-equal|sample-contents-differ|"
     "samples-reordered|other-samples|batch-sizes-differ|epoch-repeated|loader-lengths-differ|"
-    "read-unwritten|recomputed-otherwise|copy-did-not-copy|"
+    "read-unwritten|recomputed-otherwise|draws-repeat|drawn-once|copy-did-not-copy|"
     "same-at-every-sync|not-what-the-step-left|step-without-backward|"
     "restored-then-overwritten|untied|dropout-in-eval|trains-in-eval|older-than-weights|"
     "workers-draw-alike|twice-in-a-batch|divisor-zero|weight-without-effect|"
@@ -51,7 +51,7 @@ constexpr std::string_view kIds =
     "captured-otherwise|autograd-beyond-floor|decomposition-beyond-floor|kernel-beyond-floor|"
     "compiled-code-draws-its-own|"
     "leaves-unwritten|varies-with-threads|varies-with-alignment|varies-with-environment|"
-    "varies-with-batch";
+    "varies-with-batch|decides-on-rounding|fragile";
 static_assert(std::ranges::count(kIds, '|') == static_cast<std::ptrdiff_t>(kLastFinding),
               "every FindingId has its id, in its order");
 

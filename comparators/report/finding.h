@@ -104,6 +104,8 @@ enum class FindingId : std::uint8_t {
   // What a recording shows by itself.
   kReadUnwritten,
   kRecomputedOtherwise,
+  kDrawsRepeat,
+  kDrawnOnce,
   kCopyDidNotCopy,
   kSameAtEverySync,
   kNotWhatTheStepLeft,
@@ -169,8 +171,10 @@ enum class FindingId : std::uint8_t {
   kVariesWithAlignment,
   kVariesWithEnvironment,
   kVariesWithBatch,
+  kDecidesOnRounding,
+  kFragile,
 };
-inline constexpr FindingId kLastFinding = FindingId::kVariesWithBatch;
+inline constexpr FindingId kLastFinding = FindingId::kFragile;
 /// `gradients-not-reduced`: stable, in JSON and in expectations.
 std::string_view finding_id(FindingId id) noexcept;
 

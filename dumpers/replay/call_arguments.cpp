@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -120,6 +121,22 @@ at::Tensor shifted(const at::Tensor& content, std::int64_t shift) {
   return place.narrow(0, before, content.numel()).copy_(content);
 }
 
+/// Whether the last bit of its numbers can be another.
+bool has_last_bits(const at::Tensor& content) {
+  const c10::ScalarType type = content.scalar_type();
+  return content.numel() > 0 &&
+         (type == at::kFloat || type == at::kDouble || type == at::kHalf || type == at::kBFloat16);
+}
+
+/// Each number with another last bit, but for zeros, infinities and NaN.
+at::Tensor nudged(const at::Tensor& content) {
+  const std::map<std::int64_t, c10::ScalarType> integers{
+      {2, at::kShort}, {4, at::kInt}, {8, at::kLong}};
+  const c10::ScalarType bits = integers.at(static_cast<std::int64_t>(content.element_size()));
+  const at::Tensor turned = content.view(bits).bitwise_xor(1).view(content.scalar_type());
+  return at::where(content.isfinite().logical_and(content.ne(0)), turned, content);
+}
+
 }  // namespace
 
 bool has_device(const c10::Device& device) {
@@ -154,10 +171,13 @@ CallArguments::CallArguments(const core::DumpSource& dump,
   }
 }
 
-void CallArguments::show(const Memory& memory, std::int64_t shift) {
+void CallArguments::show(std::size_t index, const ArgumentChange& change) {
+  const Memory& memory = memories_[index];
   at::Tensor current = memory.original;
-  if (shift != 0) {
-    current = shifted(current, shift);
+  if (change.shift != 0) {
+    current = shifted(current, change.shift);
+  } else if (change.nudged == index) {
+    current = nudged(current);
   } else if (memory.written) {
     current = current.clone();
   }
@@ -178,18 +198,36 @@ void CallArguments::show(const Memory& memory, std::int64_t shift) {
   }
 }
 
-void CallArguments::restart(std::int64_t shift) {
-  const bool is_new = shift_ != shift;
-  for (const Memory& memory : memories_) {
-    if (is_new || memory.written) show(memory, shift);
+void CallArguments::restart(const ArgumentChange& change) {
+  const bool is_new = change_ != change;
+  for (std::size_t i = 0; i < memories_.size(); ++i) {
+    if (is_new || memories_[i].written) show(i, change);
   }
-  shift_ = shift;
+  change_ = change;
   for (std::size_t i = 0; i < wholes_.size(); ++i) {
     const core::TensorRecord& tensor = record_.tensors[i];
     const bool whole = core::is_composed(tensor) || core::is_quantised(tensor.dtype);
     if (!whole || tensor.role != core::TensorRole::kInput) continue;
     if (is_new || written_[i]) wholes_[i] = make_whole(i);
   }
+}
+
+std::vector<CallArguments::Nudge> CallArguments::nudges() const {
+  std::vector<Nudge> nudges;
+  for (std::size_t i = 0; i < memories_.size(); ++i) {
+    const Memory& memory = memories_[i];
+    const core::TensorRecord& first = record_.tensors[memory.storage.tensors.front()];
+    const bool is_read = std::ranges::any_of(memory.storage.tensors, [&](std::uint32_t member) {
+      return core::reads_values(*record_.op, record_.tensors[member].slot);
+    });
+    if (!is_read || !has_last_bits(memory.original)) continue;
+    const at::Tensor numbers = memory.original.to(at::kDouble).nan_to_num(0, 0, 0);
+    const at::Tensor moved = nudged(memory.original).to(at::kDouble).nan_to_num(0, 0, 0);
+    const auto whole = numbers.norm().item<double>();
+    if (whole == 0) continue;
+    nudges.push_back({i, first.slot, (moved - numbers).norm().item<double>() / whole});
+  }
+  return nudges;
 }
 
 ArgumentSource CallArguments::source(at::Generator generator) const {

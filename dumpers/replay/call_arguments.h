@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "core/trace/dump.h"
@@ -18,6 +19,14 @@
 #include "dumpers/replay/recorded_call.h"
 
 namespace repro_check::replay {
+
+/// How the arguments of one call differ from the recorded ones.
+struct ArgumentChange {
+  std::int64_t shift = 0;  ///< bytes by which memory begins later; one element where those are more
+  std::optional<std::size_t> nudged;  ///< the memory of which each number has another last bit
+
+  bool operator==(const ArgumentChange&) const = default;
+};
 
 /// Whether this process has it.
 bool has_device(const c10::Device& device);
@@ -35,8 +44,15 @@ class CallArguments {
                 const RebuildOptions& options);
 
   /// Forgets what calls have written.
-  /// @param shift  bytes by which memory begins later; one element where those are more
-  void restart(std::int64_t shift);
+  void restart(const ArgumentChange& change);
+
+  /// Numbers of a memory that can be nudged, and that the operator reads.
+  struct Nudge {
+    std::size_t memory = 0;  ///< for ArgumentChange
+    std::string slot;        ///< of its first argument
+    double size = 0;         ///< of what moves, relative to what is there: 2-norms
+  };
+  [[nodiscard]] std::vector<Nudge> nudges() const;
 
   /// @param generator  what an argument that is one will be
   [[nodiscard]] ArgumentSource source(at::Generator generator) const;
@@ -48,14 +64,14 @@ class CallArguments {
     at::Tensor original;
   };
 
-  void show(const Memory& memory, std::int64_t shift);
+  void show(std::size_t memory, const ArgumentChange& change);
   [[nodiscard]] at::Tensor make_whole(std::size_t index) const;
 
   const core::OpRecord& record_;
   RebuildOptions options_;
   std::vector<bool> written_;
   std::vector<Memory> memories_;
-  std::optional<std::int64_t> shift_;  ///< of what is in `tensors_`; empty = nothing is yet
+  std::optional<ArgumentChange> change_;  ///< of what is in `tensors_`; empty = nothing is yet
   std::vector<at::Tensor> tensors_;  ///< by position in the record; of quantised ones the integers
   std::vector<at::Tensor> wholes_;   ///< quantised, sparse and nested ones
 };

@@ -158,6 +158,12 @@ std::vector<OutputDistance> measure_outputs(const core::DumpSource& dump,
   return distances;
 }
 
+const core::TensorRecord& output_at(const core::OpRecord& record, const std::string& slot) {
+  return *std::ranges::find_if(record.tensors, [&](const core::TensorRecord& each) {
+    return core::is_output(each) && each.slot == slot;
+  });
+}
+
 std::optional<SweptOutput> worst_output(const core::DumpSource& dump,
                                         const core::OpRecord& record,
                                         const CallSink& made) {
@@ -165,10 +171,7 @@ std::optional<SweptOutput> worst_output(const core::DumpSource& dump,
   double worst_share = -1;
   for (const OutputDistance& distance : measure_outputs(dump, record, made, false)) {
     if (distance.differing == 0) continue;
-    const auto tensor = std::ranges::find_if(record.tensors, [&](const core::TensorRecord& each) {
-      return core::is_output(each) && each.slot == distance.slot;
-    });
-    const double largest = largest_of(dump, *tensor);
+    const double largest = largest_of(dump, output_at(record, distance.slot));
     const double share = largest == 0 ? HUGE_VAL : distance.max_abs.value_or(0) / largest;
     if (share <= worst_share) continue;
     worst_share = share;

@@ -75,8 +75,8 @@ RepeatedCall::RepeatedCall(const core::DumpSource& dump,
   generator_ = *capture::default_generator(c10::Device(record_.generator->device));
 }
 
-const CallSink& RepeatedCall::run(std::int64_t shift) {
-  arguments_->restart(shift);
+const CallSink& RepeatedCall::run(const ArgumentChange& change) {
+  arguments_->restart(change);
   sink_.clear();
   torch::jit::Stack stack = op_.arguments(record_, arguments_->source(generator_));
   {

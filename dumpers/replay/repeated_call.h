@@ -75,10 +75,12 @@ class RepeatedCall {
                const GeneratorState& before = {});
 
   /// Makes it, from the same inputs and the same place of the generator each time.
-  /// @param shift  as CallArguments::restart() has it
   /// @return what the engine recorded of it, until the next call
   /// @throws core::Error{kRunFailed} when the operator itself throws
-  const CallSink& run(std::int64_t shift = 0);
+  const CallSink& run(const ArgumentChange& change = {});
+
+  /// What can be nudged of its arguments.
+  [[nodiscard]] std::vector<CallArguments::Nudge> nudges() const { return arguments_->nudges(); }
 
   [[nodiscard]] const core::OpRecord& record() const noexcept { return record_; }
   /// The state in which the last call left its generator; undefined where nothing was drawn.

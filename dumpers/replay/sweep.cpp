@@ -21,6 +21,7 @@
 #include "dumpers/replay/outermost_calls.h"
 #include "dumpers/replay/repeated_call.h"
 #include "dumpers/replay/restored_generator.h"
+#include "dumpers/replay/rounding.h"
 #include "dumpers/replay/thread_count.h"
 
 namespace repro_check::replay {
@@ -145,6 +146,7 @@ class Sweep {
         return generators_.before(drew);
       });
       differing_.clear();
+      rounding_.reset();
       execute(call);
       std::ranges::move(differing_, std::back_inserter(outcome_.differing));
       ++outcome_.executed;
@@ -173,9 +175,13 @@ class Sweep {
     const SweepSetting& setting = settings_[at];
     if (setting.kind == Kind::kAlignment) {
       differs(call, recorded, at, setting.value);
-    } else {
+    } else if (setting.kind == Kind::kThreads) {
       const ThreadCount threads(static_cast<int>(setting.value));
       differs(call, recorded, at);
+    } else {
+      if (!rounding_) rounding_ = rounding_of(dump_, call);
+      const auto& found = setting.kind == Kind::kCondition ? rounding_->moved : rounding_->decided;
+      if (found) differing_.push_back({call.record().index, at, found});
     }
   }
 
@@ -195,7 +201,7 @@ class Sweep {
                const std::string& expected,
                const std::optional<std::uint64_t>& setting,
                std::int64_t shift = 0) {
-    const CallSink& made = call.run(shift);
+    const CallSink& made = call.run({.shift = shift});
     if (print_of(made.record) == expected) return false;
     differing_.push_back({call.record().index, setting, worst_output(dump_, call.record(), made)});
     return true;
@@ -205,6 +211,7 @@ class Sweep {
   const std::vector<SweepSetting>& settings_;
   FollowedGenerators generators_;
   std::vector<SweptCall> differing_;  ///< settings of one call
+  std::optional<Rounding> rounding_;  ///< of that call, where it is asked for
   SweepOutcome outcome_;
 };
 

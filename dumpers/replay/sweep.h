@@ -16,6 +16,8 @@ struct SweepSetting {
     kThreads,    ///< `value` threads
     kAlignment,  ///< the memory of arguments begins `value` bytes later
     kFill,       ///< bytes of memory that nobody has written yet are `value`
+    kCondition,  ///< the numbers of one argument have another last bit: how far the result moves
+    kDecision,   ///< the same: which integers and truth values of the result are others
   };
   Kind kind{};
   std::int64_t value = 0;
@@ -28,6 +30,9 @@ struct SweptOutput {
   std::uint64_t differing = 0;    ///< by value, see OutputDistance
   std::optional<double> max_abs;  ///< over pairs of finite numbers
   double largest = 0;             ///< magnitude among the recorded finite numbers
+  /// Of a nudged argument: how many times as much the output moved, relative to what is there.
+  std::optional<double> condition = {};
+  std::string argument = {};  ///< that was nudged
 };
 
 /// A call that gave something else than it was recorded with.
@@ -56,7 +61,8 @@ struct SweepOutcome {
 /// so that what differs begins there: once as recorded, then under each setting. Of a call with
 /// others inside it is executed itself where it can be, else those. What gives no results, or
 /// memory that was never written, is left out.
-/// Results are compared with the recorded ones, those of fills with each other.
+/// Results are compared with the recorded ones, those of fills with each other. A result whose
+/// condition is at most 1000 is none of kCondition.
 /// @throws core::Error{kDumpDamaged}
 SweepOutcome sweep(const core::DumpSource& dump, const std::vector<SweepSetting>& settings);
 

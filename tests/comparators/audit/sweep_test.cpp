@@ -136,6 +136,42 @@ TEST_CASE("a setting that could not be had is not audited") {
         core::ExitCode::kNotComparable);
 }
 
+TEST_CASE("what rounding decides is a suspicion, the largest share first") {
+  const MemorySource source = source_of_calls();
+  AuditPlan plan;
+  for (const AuditRule& rule : sweep_rules()) {
+    const bool is_asked =
+        rule.id == FindingId::kFragile || rule.id == FindingId::kDecidesOnRounding;
+    if (is_asked) plan.rules.push_back(&rule);
+  }
+  SweptDump swept;
+  swept.dump = &source;
+  swept.settings = {{FindingId::kFragile, "condition"},
+                    {FindingId::kDecidesOnRounding, "decisions"}};
+  swept.had = {0, 1};
+  swept.coverage.judged = 4;
+  SweepDifference moved = difference(0, 0, 1e-7);
+  moved.argument = "self";
+  moved.condition = 2000;
+  SweepDifference far = moved;
+  far.op = 3;
+  far.condition = 1e6;
+  SweepDifference decided = difference(2, 1, 1);
+  decided.argument = "self";
+  swept.differences = {moved, far, decided};
+  const AuditReport report = audit_sweep(std::vector<SweptDump>{swept}, plan);
+  REQUIRE(report.findings.size() == 2);
+  CHECK(report.count(Finding::Weight::kProof) == 0);
+  CHECK(report.count(Finding::Weight::kSuspicion) == 2);
+  const auto fragile = std::ranges::find_if(report.findings, [](const AuditFinding& found) {
+    return found.rule->id == FindingId::kFragile;
+  });
+  REQUIRE(fragile != report.findings.end());
+  CHECK(field_of<double>(*fragile, "condition") == 1e6);
+  CHECK(field_of<std::string>(*fragile, "argument") == "self");
+  CHECK(exit_code_of(report, configs::AuditFailure::kProof, true) == core::ExitCode::kReproducible);
+}
+
 TEST_CASE("a batch whose items nobody can tell apart is not audited") {
   const MemorySource source = source_of_calls();
   AuditPlan plan;

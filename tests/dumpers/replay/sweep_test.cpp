@@ -8,6 +8,7 @@
 #include <torch/library.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -187,6 +188,32 @@ DOCTEST_TEST_CASE("what is inside of a call that was executed is not judged twic
       core::DumpDepth::kAll);
   DOCTEST_CHECK(said.empty());
   DOCTEST_CHECK(outcome.executed == 3);  // both tensors of ones, and the layer
+}
+
+DOCTEST_TEST_CASE("what one last bit moves far, or decides, is found, and what is sound is not") {
+  const capture::TraceSource source(
+      capture::record(capture::options_for(core::DumpDepth::kTop, core::DumpLevel::kTensor), [] {
+        const at::Tensor x = at::linspace(1, 2, 64);
+        at::relu(x);
+        at::softmax(x, 0);
+        at::mm(x.view({8, 8}), x.view({8, 8}));
+        at::sub(x, x + 1e-6);                          // nearly all of it is taken away
+        at::topk(at::cat({x, at::zeros({1}), x}), 1);  // two are equal
+        at::eq(x, x + 0);
+        at::argmax(x);
+        at::where(x.gt(1.5), x, at::full({64}, -HUGE_VAL));
+      }));
+  const SweepOutcome outcome = sweep(source, {{Kind::kCondition, 0}, {Kind::kDecision, 0}});
+  std::vector<std::string> said;
+  for (const SweptCall& call : outcome.differing) {
+    DOCTEST_REQUIRE(call.output);
+    DOCTEST_CHECK(!call.output->argument.empty());
+    said.push_back(source.op(call.op).op->name +
+                   (call.output->condition ? " moves " : " decides ") + call.output->slot);
+    if (call.output->condition) DOCTEST_CHECK(*call.output->condition > 1e4);
+  }
+  DOCTEST_CHECK(said == std::vector<std::string>{"aten::sub moves 0", "aten::eq decides 0"});
+  DOCTEST_CHECK(outcome.unswept.empty());
 }
 
 DOCTEST_TEST_CASE("threads as they are anyway are no setting") {

@@ -128,6 +128,40 @@ def recomputed_otherwise(program, variant):
         program.op("dropout", {"input": ("x", 1)}, [left], phase="recompute", **inside, **drew)
 
 
+@case("draws-repeat", "advances", "twice", "eval", "recomputed")
+def draws_repeat(program, variant):
+    """A seed that is set inside of the loop: each step drops the same elements."""
+    program.manifest["environment"] = {
+        "set.torch.manual_seed": "(0), 4 calls, the last (0)",
+        "set_at.torch.manual_seed": "train.py:9",
+    }
+    for step in range(4):
+        place = 100 * step if variant == "advances" or (variant == "twice" and step > 1) else 0
+        phase = {"eval": "eval", "recomputed": "recompute"}.get(variant, "forward")
+        scalars = {"p": 0.5, "train": True}
+        at = {"module": "drop", "source": "model.py:40", "scalars": scalars, "step": step, "phase": phase}
+        program.op("dropout", {"input": (f"x {step}", step + 1)}, [(f"a {step}", step + 2)], **at, **draw(place))
+        if variant in ("wrong", "advances"):  # what a program makes of noise nobody knows
+            noise = {"source": "train.py:30", "step": step, "phase": "loss", **draw(place + 2)}
+            program.op("randn_like", {"self": (f"a {step}", step + 2)}, [(f"noise {step}", 5)], **noise)
+        program.loss(step)
+        program.optimizer(step, {"param.w": ("w", 10 + step)})
+
+
+@case("drawn-once", "anew", "two_calls", "other_results")
+def drawn_once(program, variant):
+    """A model that keeps the mask of its first call."""
+    program.manifest = {"method": "forward", "level": "digest"}
+    program.manifest["environment"] = {"model.mode": "train", "model.training": "on"}
+    for call in range(2 if variant == "two_calls" else 4):
+        if call == 0 or variant == "anew":
+            at = {"source": "model.py:9", "step": call}
+            program.op("rand_like", {"self": ("x", 1)}, [(f"mask {call}", 2)], **at, **draw(10 * call))
+        result = call if variant == "other_results" else 0
+        program.op("mul", {"self": ("x", 1), "other": ("mask 0", 2)}, [(f"y {call}", 5 + result)], step=call)
+        program.record("returned", {"out": (f"y {call}", 5 + result)}, step=call)
+
+
 @case("read-unwritten", "shown")
 def read_unwritten(program, variant):
     """A buffer that is not persistent, behind to_empty()."""

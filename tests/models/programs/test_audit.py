@@ -248,6 +248,52 @@ class Exported(Audited):
             self.assertIn("NO PROOF: 1 of 1 rule audited\n", self.check(0, "audit", file).stdout)
 
 
+class Live(Audited):
+    """Of an exported model, whether it draws anew in each call."""
+    MODEL = """
+        import sys, torch
+        class Net(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.lin, self.drop = torch.nn.Linear(16, 16), torch.nn.Dropout(0.5)
+                self.register_buffer("kept", torch.zeros(0))
+            def forward(self, x: torch.Tensor):
+                HOW
+        net = Net()
+        torch.jit.save(EXPORT, "m.pt")
+    """
+
+    def exported(self, how, export="torch.jit.script(net)"):
+        self.program(self.MODEL.replace("HOW", how).replace("EXPORT", export))
+        subprocess.run(self.command(), cwd=self.folder, check=True)
+
+    def check_live(self, code, *words):
+        found = self.check(code, "audit", "m.pt", "--check", "liveness", "--force", "-o", "live", *words,
+                           "--set", "/inputs/0/shape=[8,16]")
+        return found.stdout
+
+    def test_alive(self):
+        self.exported("return self.drop(self.lin(x))")
+        said = self.check_live(0)
+        self.assertIn("4 calls, 4 different results: 1 operator drew random numbers, 1 of them anew in each call", said)
+        self.assertIn("no operator drew random numbers", self.check_live(0, "--mode", "eval"))
+
+    def test_seeded_in_every_call(self):
+        self.exported("torch.manual_seed(0); return self.drop(self.lin(x))")
+        self.assertTrue(self.check_live(1).startswith("PROOF draws-repeat at step 0"))
+
+    def test_kept_of_the_first_call(self):
+        self.exported("""
+                if self.kept.numel() == 0:
+                    self.kept = torch.bernoulli(torch.full_like(x, 0.5))
+                return self.lin(x) * self.kept""")
+        self.assertTrue(self.check_live(1).startswith("PROOF drawn-once at step 0"))
+
+    def test_traced_in_training(self):
+        self.exported("return self.drop(self.lin(x))", "torch.jit.trace(net, torch.ones(8, 16), check_trace=False)")
+        self.assertTrue(self.check_live(1, "--mode", "eval").startswith("PROOF dropout-in-eval at step 0"))
+
+
 class Swept(Audited):
     """Of the operators of a program, the one that a setting changes."""
     SUMS = """
@@ -292,12 +338,26 @@ class Swept(Audited):
         for each in document["findings"]:
             self.assertEqual(each["id"], "varies-with-environment")
 
+    def test_last_bits(self):
+        self.program("""
+            import torch
+            torch.manual_seed(0)
+            x = torch.randn(64, 64) + 1000
+            (x * x).mean() - x.mean() * x.mean()
+            torch.relu(x)
+        """)
+        found = self.check(0, "audit", "--sweep", "ulp", "--force", "-o", "bits", "--", *self.command())
+        self.assertRegex(found.stdout, r"(?m)^NO PROOF: (\d+) of \1 calls judged under condition, decisions; 1 suspicion")
+        self.assertRegex(found.stdout, r"suspicion +fragile: .*op \d+ aten::sub")
+        self.assertIn("(x * x).mean() - x.mean()", found.stdout)
+        self.check(1, "audit", "bits/audit", "--sweep", "ulp", "--fail-on", "suspicion")
+
     def test_an_item_alone_and_in_a_batch(self):
         self.program("""
             import sys, torch
             torch.manual_seed(0)
-            net = torch.nn.Sequential(torch.nn.Conv2d(3, 16, 3), torch.nn.ReLU(), torch.nn.Flatten(),
-                                      torch.nn.BatchNorm1d(16 * 36))
+            net = torch.nn.Sequential(torch.nn.Conv2d(3, 16, 3), torch.nn.ReLU(), torch.nn.BatchNorm2d(16),
+                                      torch.nn.Flatten())
             x = torch.randn(int(sys.argv[1]), 3, 8, 8)
             net.train(len(sys.argv) > 2)(x * 1.5)
         """)
