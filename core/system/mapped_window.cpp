@@ -31,10 +31,9 @@ bool replace_window_at(std::uintptr_t address) noexcept {
     if (begin == 0 || address - begin >= guard.size) continue;
     guard.was_cut = true;
     constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
-    // NOLINTNEXTLINE(performance-no-int-to-ptr): a pointer cannot be atomic everywhere
-    return ::mmap(
-               reinterpret_cast<void*>(begin), guard.size, PROT_READ | PROT_WRITE, kFlags, -1, 0) !=
-           MAP_FAILED;
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): a guard is read by a signal handler
+    void* const place = reinterpret_cast<void*>(begin);
+    return ::mmap(place, guard.size, PROT_READ | PROT_WRITE, kFlags, -1, 0) != MAP_FAILED;
   }
   return false;
 }
