@@ -293,7 +293,7 @@ class AuditCommand final : public Command {
 
   std::optional<std::string> dump_ = value(&dump_, "dump DUMP", {.takes = Takes::kDump});
   std::vector<std::string> checks_ = value(&checks_, "--check RULE", {.commas = true});
-  std::optional<std::uint64_t> calls_ = value(&calls_, "--calls N", {.range = {{2, 1000}}});
+  std::optional<std::uint64_t> calls_ = value(&calls_, "--calls N", {.range = {{3, 1000}}});
   std::string mode_ = word(&mode_, "--mode as_saved|train|eval", "as_saved");
   std::vector<std::string> sweep_ =
       value(&sweep_, "--sweep SETTING", {.commas = true, .excludes = "--check"});

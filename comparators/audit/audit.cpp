@@ -93,7 +93,8 @@ std::optional<Phrase> lack_of(AuditNeed need,
     case AuditNeed::kCalls:
     case AuditNeed::kRepeats:
       if (manifest.is_of_program()) {
-        return need == AuditNeed::kRepeats ? std::nullopt : lacks("audit-of-program");
+        if (need == AuditNeed::kCalls) return lacks("audit-of-program");
+        return trace->steps().empty() ? lacks("audit-without-steps") : std::nullopt;
       }
       return liveness_of(*trace).value_or(Liveness{}).calls < kTellingCalls
                  ? lacks("audit-of-few-calls")

@@ -33,11 +33,23 @@ std::string seeding_of(const core::RunManifest& manifest) {
 /// of a generator.
 using Drawn = std::map<std::uint32_t, std::uint32_t>;
 
+/// Whether so many of these steps follow each other as tell.
+bool has_neighbours(const Drawn& drawn) {
+  std::size_t run = 0;
+  std::optional<std::uint32_t> before;
+  for (const auto& [step, call] : drawn) {
+    run = before && step == *before + 1 ? run + 1 : 1;
+    if (run >= kTellingCalls) return true;
+    before = step;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::vector<Finding> find_draws_repeat(const AuditTrace& trace) {
   const bool is_program = trace.manifest().is_of_program();
-  if (is_program && (trace.steps().empty() || trace.losses().empty())) return {};
+  if (is_program && trace.losses().empty()) return {};
   using Line = std::pair<TextId, std::uint32_t>;
   std::map<Line, std::map<core::Digest, Drawn>> lines;
   for (const AuditDraw& draw : trace.draws()) {
@@ -56,8 +68,10 @@ std::vector<Finding> find_draws_repeat(const AuditTrace& trace) {
     if (most->size() < kTellingCalls) continue;
     const std::uint32_t call = most->begin()->second;
     using enum Finding::Weight;
-    // Nobody wants a mask to be the same in each step; of other numbers one cannot know.
-    const auto weight = trace[call].training == TrainFlag::kOn ? kProof : kSuspicion;
+    // Nobody wants a mask to be the same in each step. Of other numbers one cannot know, and apart
+    // from each other steps may be of several trainings, each with the same seed.
+    const bool is_mask = trace[call].training == TrainFlag::kOn;
+    const auto weight = is_mask && has_neighbours(*most) ? kProof : kSuspicion;
     findings.push_back(trace.at(FindingId::kDrawsRepeat, weight, call)
                            .with(is_program ? "steps" : "calls", most->size())
                            .with("last", most->rbegin()->first)

@@ -28,6 +28,9 @@ constexpr std::array kRules{
 /// Of all calls, so many have to be judged.
 constexpr double kLeastJudged = 0.9;
 
+/// Of the largest number: what kernels may differ by.
+constexpr double kMostRounding = 0.01;
+
 /// The calls of one operator at one line that one kind of setting changes.
 struct Varying {
   const SweepDifference* first = nullptr;
@@ -54,7 +57,11 @@ void add(const SweepDifference& difference, const std::string& setting, Varying&
 
 Finding finding_of(FindingId id, const core::OpRecord& first, const Varying& varying) {
   const bool is_of_rounding = id == FindingId::kFragile || id == FindingId::kDecidesOnRounding;
-  Finding finding{id, is_of_rounding ? Finding::Weight::kSuspicion : Finding::Weight::kProof};
+  // A mean over the batch is as many times as large for one item alone, as it has to be.
+  const bool is_gross =
+      id == FindingId::kVariesWithBatch && share_of(*varying.worst) > kMostRounding;
+  using enum Finding::Weight;
+  Finding finding{id, is_of_rounding || is_gross ? kSuspicion : kProof};
   finding.where.step = first.step;
   finding.where.op = varying.first->op;
   finding.where.line = core::line_text(first.site.get());
@@ -66,6 +73,7 @@ Finding finding_of(FindingId id, const core::OpRecord& first, const Varying& var
   finding.with("slot", worst.slot)
       .with("elements", worst.elements)
       .with("differing", worst.differing);
+  if (is_gross) finding.with("gross", true);
   if (is_of_rounding) finding.with("argument", worst.argument);
   if (worst.condition) finding.with("condition", *worst.condition);
   if (worst.max_abs) finding.with("max_abs", *worst.max_abs).with("largest", worst.largest);
@@ -76,7 +84,9 @@ std::vector<Finding> findings_of(const SweptDump& swept) {
   // In the order of calls.
   using Place = std::tuple<FindingId, std::string, std::string, std::string>;
   std::map<Place, Varying> found;
-  for (const SweepDifference& each : swept.differences) {
+  std::vector<SweepDifference> differences = swept.differences;
+  std::ranges::stable_sort(differences, {}, &SweepDifference::setting);
+  for (const SweepDifference& each : differences) {
     const core::OpRecord record = swept.dump->op_head(each.op);
     const SweepSetting& setting = swept.settings[each.setting];
     const std::string module = record.site ? record.site->module_path : std::string();

@@ -79,23 +79,28 @@ std::vector<std::byte> item_of(std::span<const std::byte> content,
   return core::Subarray(all.shape, subscript).take(content, core::element_size(all.dtype));
 }
 
-/// One item in the place of all.
-std::vector<std::byte> copies_of(std::span<const std::byte> item,
-                                 const core::TensorRecord& alone,
-                                 const Share& share,
-                                 std::int64_t items) {
+/// Which item stands at each place of a batch.
+using Order = std::vector<std::int64_t>;
+
+/// The same tensor with its items in another order.
+std::vector<std::byte> arranged(std::span<const std::byte> content,
+                                const core::TensorRecord& alone,
+                                const Share& share,
+                                const Order& order) {
   const Shape inside(alone.shape.begin() + static_cast<std::ptrdiff_t>(share.dim),
                      alone.shape.end());
   const std::size_t run =
       static_cast<std::size_t>(core::element_count(inside)) * core::element_size(alone.dtype);
-  std::vector<std::byte> content;
-  content.reserve(item.size() * static_cast<std::size_t>(items));
-  for (; !item.empty(); item = item.subspan(run)) {
-    for (std::int64_t i = 0; i < items; ++i) {
-      content.insert(content.end(), item.begin(), item.begin() + static_cast<std::ptrdiff_t>(run));
+  std::vector<std::byte> made;
+  made.reserve(content.size());
+  for (const std::size_t all = run * order.size(); !content.empty();
+       content = content.subspan(all)) {
+    for (const std::int64_t item : order) {
+      const auto own = content.subspan(static_cast<std::size_t>(item) * run, run);
+      made.insert(made.end(), own.begin(), own.end());
     }
   }
-  return content;
+  return made;
 }
 
 /// Whether an argument may be a size or a position: other numbers that differ are another call.
@@ -199,8 +204,8 @@ class PairedCall {
     return made;
   }
 
-  /// The call with copies of one item in the place of all.
-  [[nodiscard]] std::unique_ptr<MadeCall> with_copies(std::int64_t item) const {
+  /// The call with its items in another order.
+  [[nodiscard]] std::unique_ptr<MadeCall> in_order(const Order& order) const {
     auto made = std::make_unique<MadeCall>(batch_, all_);
     std::vector<std::byte> content;
     for (std::size_t i = 0; i < shares_.size(); ++i) {
@@ -210,19 +215,26 @@ class PairedCall {
         continue;
       }
       batch_.read_content(all.content_key(), content);
-      const core::TensorRecord& alone = alone_.tensors[i];
-      made->hold(
-          counterparts_[i],
-          copies_of(item_of(content, all, alone, shares_[i], item), alone, shares_[i], items_));
+      made->hold(counterparts_[i], arranged(content, alone_.tensors[i], shares_[i], order));
     }
     return made;
   }
 
-  /// @param made  what with_copies() gave
-  /// @return whether the item gets from it what it got from the batch
+  /// Whether in_order() gives other arguments than were recorded.
+  [[nodiscard]] bool changes(const Order& order) const {
+    const std::unique_ptr<MadeCall> made = in_order(order);
+    for (std::size_t i = 0; i < all_.tensors.size(); ++i) {
+      if (made->record().tensors[i].digest != all_.tensors[i].digest) return true;
+    }
+    return false;
+  }
+
+  /// @param made   what in_order() gave
+  /// @param alone  what the batch gave an item
+  /// @return whether that is what stands at this place now
   [[nodiscard]] bool gives_item(const CallSink& made,
                                 const core::OpRecord& alone,
-                                std::int64_t item) const {
+                                std::int64_t place) const {
     std::vector<std::byte> content;
     for (std::size_t i = 0; i < shares_.size(); ++i) {
       const core::TensorRecord& expected = alone.tensors[i];
@@ -233,7 +245,7 @@ class PairedCall {
         return false;
       }
       made.read(given->content_key(), content);
-      const auto own = item_of(content, *given, expected, shares_[i], item);
+      const auto own = item_of(content, *given, expected, shares_[i], place);
       if (core::digest_bytes(own) != expected.digest) return false;
     }
     return true;
@@ -372,19 +384,51 @@ class BatchSweep {
       RepeatedCall alone(*held, expected.index, {});
       const CallSink& made = alone.run();
       if (gives_as_expected(made.record, expected)) continue;
-      const std::unique_ptr<MadeCall> copies = call.with_copies(item);
-      RepeatedCall with_copies(*copies, record.index, {});
-      if (!call.gives_item(with_copies.run(), expected, item)) {
+      BatchDifference difference{record.index, each, worst_output(*held, expected, made)};
+      if (!keeps_apart(call, expected, item, difference)) {
         outcome_.mixing.push_back(record.index);
         return false;
       }
-      differing.push_back(
-          {record.index, static_cast<std::uint64_t>(item), worst_output(*held, expected, made)});
+      differing.push_back(std::move(difference));
     }
     std::ranges::move(differing, std::back_inserter(outcome_.differing));
     ++outcome_.judged;
     if (results.size() > 1) ++outcome_.told_apart;
     return true;
+  }
+
+  /// Whether what an item gets depends on nothing but the item, and how many there are. Where it
+  /// stands may change how it is rounded, and no more.
+  /// @param expected  of the item, as the batch gave it
+  [[nodiscard]] bool keeps_apart(const PairedCall& call,
+                                 const core::OpRecord& expected,
+                                 std::int64_t item,
+                                 const BatchDifference& difference) const {
+    constexpr double kRounding = 0.01;
+    const auto items = static_cast<std::int64_t>(outcome_.items);
+    const auto gives = [&](const Order& order, std::int64_t place) {
+      const std::unique_ptr<MadeCall> arranged = call.in_order(order);
+      RepeatedCall made(*arranged, difference.op, {});
+      return call.gives_item(made.run(), expected, place);
+    };
+    const Order copies(outcome_.items, item);
+    if (!call.changes(copies)) {
+      cannot(fmt::format("op {} {}: its items are equal, so that nobody can tell whether one "
+                         "depends on the others",
+                         difference.op,
+                         expected.op->full_name()),
+             "");
+    }
+    if (!gives(copies, item)) return false;
+    const auto& output = difference.output;
+    const bool is_rounding =
+        output && output->max_abs && *output->max_abs <= kRounding * output->largest;
+    if (is_rounding) return true;
+    Order moved(outcome_.items);
+    for (std::int64_t place = 0; place < items; ++place) {
+      moved[static_cast<std::size_t>(place)] = (place + items - 1) % items;
+    }
+    return gives(moved, (item + 1) % items);
   }
 
   const core::DumpSource& batch_;

@@ -41,8 +41,9 @@ struct BatchOutcome {
 /// first, a middle and the last item of its inputs alone, in tensors that lie in memory as those of
 /// the other recording do. Where an item stands in a tensor is told by shapes: in the dimension
 /// that is as many times larger as there are items. If an item alone has another result, the call
-/// is made with copies of the item in the place of the others: where that changes what the item
-/// gets, the call mixes items, which is no fault. So do calls that draw random numbers.
+/// is made with copies of the item in the place of the others, and, if the difference is more than
+/// rounding, with all items a place further: where that changes what the item gets, the call mixes
+/// items, which is no fault. So do calls that draw random numbers.
 /// @throws core::Error{kDumpDamaged}
 BatchOutcome sweep_batch(const core::DumpSource& batch,
                          const core::DumpSource& alone,

@@ -121,6 +121,13 @@ at::Tensor shifted(const at::Tensor& content, std::int64_t shift) {
   return place.narrow(0, before, content.numel()).copy_(content);
 }
 
+bool may_be_number(const core::TensorRecord& tensor) {
+  using enum core::Dtype;
+  return core::is_input(tensor) && tensor.shape.empty() && tensor.device == "cpu" &&
+         tensor.producer == core::kNoProducer &&
+         (tensor.dtype == kFloat64 || tensor.dtype == kInt64 || tensor.dtype == kComplex128);
+}
+
 /// Whether the last bit of its numbers can be another.
 bool has_last_bits(const at::Tensor& content) {
   const c10::ScalarType type = content.scalar_type();
@@ -128,13 +135,17 @@ bool has_last_bits(const at::Tensor& content) {
          (type == at::kFloat || type == at::kDouble || type == at::kHalf || type == at::kBFloat16);
 }
 
-/// Each number with another last bit, but for zeros, infinities and NaN.
+/// Each number with another last bit, but for infinities, NaN and small whole numbers, which are
+/// exact: those of masks, counts and labels.
 at::Tensor nudged(const at::Tensor& content) {
   const std::map<std::int64_t, c10::ScalarType> integers{
       {2, at::kShort}, {4, at::kInt}, {8, at::kLong}};
   const c10::ScalarType bits = integers.at(static_cast<std::int64_t>(content.element_size()));
   const at::Tensor turned = content.view(bits).bitwise_xor(1).view(content.scalar_type());
-  return at::where(content.isfinite().logical_and(content.ne(0)), turned, content);
+  constexpr int kExact = 16;
+  const at::Tensor numbers = content.to(at::kDouble);
+  const at::Tensor exact = numbers.eq(numbers.round()).logical_and(numbers.abs().le(kExact));
+  return at::where(numbers.isfinite().logical_and(exact.logical_not()), turned, content);
 }
 
 }  // namespace
@@ -191,8 +202,12 @@ void CallArguments::show(std::size_t index, const ArgumentChange& change) {
                                      (empty ? 0 : tensor.storage_offset - memory.storage.first),
                                  tensor.shape,
                                  tensor.strides);
+    if (are_numbers_ && may_be_number(tensor)) {
+      tensors_[member].unsafeGetTensorImpl()->set_wrapped_number(true);
+    }
+    // Without gradients, too: a product decides by it how it is computed.
     const bool differentiable = core::is_floating(tensor.dtype) || core::is_complex(tensor.dtype);
-    if (tensor.requires_grad && differentiable && !memory.written && at::GradMode::is_enabled()) {
+    if (tensor.requires_grad && differentiable && !memory.written) {
       tensors_[member] = tensors_[member].detach().requires_grad_(true);
     }
   }
@@ -210,6 +225,12 @@ void CallArguments::restart(const ArgumentChange& change) {
     if (!whole || tensor.role != core::TensorRole::kInput) continue;
     if (is_new || written_[i]) wholes_[i] = make_whole(i);
   }
+}
+
+bool CallArguments::take_for_numbers() {
+  are_numbers_ = std::ranges::any_of(record_.tensors, &may_be_number);
+  change_.reset();
+  return are_numbers_;
 }
 
 std::vector<CallArguments::Nudge> CallArguments::nudges() const {

@@ -46,6 +46,11 @@ class CallArguments {
   /// Forgets what calls have written.
   void restart(const ArgumentChange& change);
 
+  /// From now on tensors of no dimension are numbers of Python, which do not widen the other
+  /// arguments: which they were is not recorded.
+  /// @return false where there are none
+  bool take_for_numbers();
+
   /// Numbers of a memory that can be nudged, and that the operator reads.
   struct Nudge {
     std::size_t memory = 0;  ///< for ArgumentChange
@@ -71,6 +76,7 @@ class CallArguments {
   RebuildOptions options_;
   std::vector<bool> written_;
   std::vector<Memory> memories_;
+  bool are_numbers_ = false;
   std::optional<ArgumentChange> change_;  ///< of what is in `tensors_`; empty = nothing is yet
   std::vector<at::Tensor> tensors_;  ///< by position in the record; of quantised ones the integers
   std::vector<at::Tensor> wholes_;   ///< quantised, sparse and nested ones

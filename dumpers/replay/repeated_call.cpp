@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <exception>
 #include <mutex>
 #include <utility>
@@ -54,6 +55,7 @@ RepeatedCall::RepeatedCall(const core::DumpSource& dump,
                            const GeneratorState& before)
     : record_(core::require_replayable(dump, op)),
       op_(plans_, record_),
+      keeps_dtypes_(!options.float64),
       sink_(dump),
       capture_({}, sink_, nullptr) {
   for (const core::Substitution& change : record_.substitutions) {
@@ -76,6 +78,26 @@ RepeatedCall::RepeatedCall(const core::DumpSource& dump,
 }
 
 const CallSink& RepeatedCall::run(const ArgumentChange& change) {
+  call(change);
+  if (!is_tried_ && keeps_dtypes_ && gave_other_dtypes() && arguments_->take_for_numbers()) {
+    call(change);
+  }
+  is_tried_ = true;
+  return sink_;
+}
+
+bool RepeatedCall::gave_other_dtypes() const {
+  return std::ranges::any_of(sink_.record.tensors, [&](const core::TensorRecord& made) {
+    const auto recorded =
+        std::ranges::find_if(record_.tensors, [&](const core::TensorRecord& tensor) {
+          return tensor.role == made.role && tensor.slot == made.slot;
+        });
+    return core::is_output(made) && recorded != record_.tensors.end() &&
+           recorded->dtype != made.dtype;
+  });
+}
+
+void RepeatedCall::call(const ArgumentChange& change) {
   arguments_->restart(change);
   sink_.clear();
   torch::jit::Stack stack = op_.arguments(record_, arguments_->source(generator_));
@@ -92,7 +114,6 @@ const CallSink& RepeatedCall::run(const ArgumentChange& change) {
     end_ = moved.state();
   }
   capture_.rethrow_failure();
-  return sink_;
 }
 
 std::vector<std::string> RepeatedCall::notes() const {

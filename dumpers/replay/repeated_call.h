@@ -89,6 +89,9 @@ class RepeatedCall {
   [[nodiscard]] std::vector<std::string> notes() const;
 
  private:
+  void call(const ArgumentChange& change);
+  [[nodiscard]] bool gave_other_dtypes() const;
+
   core::OpRecord record_;
   capture::OperatorPlans plans_{{}, {}};
   RecordedOperator op_;
@@ -96,6 +99,8 @@ class RepeatedCall {
   at::Generator generator_;  ///< that operators draw from; undefined = nothing was drawn
   at::Tensor start_;         ///< its state before the call
   at::Tensor end_;
+  bool is_tried_ = false;  ///< it was made before
+  bool keeps_dtypes_ = true;
   CallSink sink_;
   capture::Capture capture_;
 };

@@ -44,7 +44,10 @@ Rounding rounding_of(const core::DumpSource& dump, RepeatedCall& call) {
     for (const OutputDistance& distance : measure_outputs(dump, record, made, false)) {
       if (distance.differing == 0) continue;
       const core::TensorRecord& output = output_at(record, distance.slot);
-      SweptOutput found{distance.slot, distance.elements, distance.differing};
+      SweptOutput found;
+      found.slot = distance.slot;
+      found.elements = distance.elements;
+      found.differing = distance.differing;
       found.argument = nudge.slot;
       if (!core::is_floating(output.dtype) && !core::is_complex(output.dtype)) {
         const bool is_worse = !rounding.decided || share_of(*rounding.decided) < share_of(found);

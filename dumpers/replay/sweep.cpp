@@ -201,7 +201,7 @@ class Sweep {
                const std::string& expected,
                const std::optional<std::uint64_t>& setting,
                std::int64_t shift = 0) {
-    const CallSink& made = call.run({.shift = shift});
+    const CallSink& made = call.run({.shift = shift, .nudged = {}});
     if (print_of(made.record) == expected) return false;
     differing_.push_back({call.record().index, setting, worst_output(dump_, call.record(), made)});
     return true;

@@ -193,6 +193,12 @@ TEST_CASE("a batch whose items nobody can tell apart is not audited") {
   const AuditReport found = audit_sweep(std::vector<SweptDump>{swept}, plan);
   REQUIRE(found.findings.size() == 1);
   CHECK(field_of<std::int64_t>(found.findings.front(), "batch") == 7);
+  CHECK(found.findings.front().finding.weight == Finding::Weight::kProof);
+  // As many times as large: a mean.
+  swept.differences = {difference(0, 1, 0.5)};
+  const AuditReport mean = audit_sweep(std::vector<SweptDump>{swept}, plan);
+  REQUIRE(mean.findings.size() == 1);
+  CHECK(mean.findings.front().finding.weight == Finding::Weight::kSuspicion);
   swept.differences.clear();
   swept.coverage.batch->told_apart = 0;
   const AuditReport blind = audit_sweep(std::vector<SweptDump>{swept}, plan);

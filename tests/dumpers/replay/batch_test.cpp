@@ -133,6 +133,8 @@ DOCTEST_TEST_CASE("what joins items is no fault, and nor is what draws") {
     const at::Tensor flat = x.reshape({x.size(0), 6});
     at::mm(flat, flat.t());
     at::bernoulli(x.clamp(0, 1));
+    at::flip(x, {0});
+    at::tril(flat + 1);  // what is left of an item depends on where it stands
   });
   DOCTEST_CHECK(found.differing.empty());
   DOCTEST_CHECK(found.outcome.unswept.empty());
@@ -141,7 +143,9 @@ DOCTEST_TEST_CASE("what joins items is no fault, and nor is what draws") {
                                       "aten::softmax",
                                       "aten::sum",
                                       "aten::mm",
-                                      "aten::bernoulli"});
+                                      "aten::bernoulli",
+                                      "aten::flip",
+                                      "aten::tril"});
 }
 
 DOCTEST_TEST_CASE("a number that is not the same for one item makes another call") {
@@ -151,6 +155,13 @@ DOCTEST_TEST_CASE("a number that is not the same for one item makes another call
   DOCTEST_REQUIRE(found.outcome.unswept.size() == 1);
   DOCTEST_CHECK(found.outcome.unswept.front().why.find("other is 7 for all items and 1 for one") !=
                 std::string::npos);
+}
+
+DOCTEST_TEST_CASE("items that are equal tell nothing of a call that joins them") {
+  const Swept found = swept([](const at::Tensor& x) { at::softmax(at::zeros_like(x), 0); });
+  DOCTEST_CHECK(found.differing.empty());
+  DOCTEST_REQUIRE(found.outcome.unswept.size() == 1);
+  DOCTEST_CHECK(found.outcome.unswept.front().why.find("items are equal") != std::string::npos);
 }
 
 DOCTEST_TEST_CASE("what does not repeat is not judged") {

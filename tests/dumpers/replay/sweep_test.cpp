@@ -201,6 +201,7 @@ DOCTEST_TEST_CASE("what one last bit moves far, or decides, is found, and what i
         at::topk(at::cat({x, at::zeros({1}), x}), 1);  // two are equal
         at::eq(x, x + 0);
         at::argmax(x);
+        at::gt(at::ones({4}), 1);  // whole numbers are exact
         at::where(x.gt(1.5), x, at::full({64}, -HUGE_VAL));
       }));
   const SweepOutcome outcome = sweep(source, {{Kind::kCondition, 0}, {Kind::kDecision, 0}});
@@ -214,6 +215,35 @@ DOCTEST_TEST_CASE("what one last bit moves far, or decides, is found, and what i
   }
   DOCTEST_CHECK(said == std::vector<std::string>{"aten::sub moves 0", "aten::eq decides 0"});
   DOCTEST_CHECK(outcome.unswept.empty());
+}
+
+DOCTEST_TEST_CASE("numbers of Python are numbers again") {
+  std::vector<std::string> said;
+  sweep_of(
+      [] {
+        const at::Tensor counts = at::arange(5, at::kLong);
+        at::mul(counts, 0.5);
+        at::mul(counts, at::full({}, 0.5, at::kDouble));
+        at::add(at::ones({3}, at::kHalf), 2.5);
+      },
+      said);
+  DOCTEST_CHECK(said.empty());
+}
+
+DOCTEST_TEST_CASE("weights that are trained are so again, with and without gradients") {
+  std::vector<std::string> said;
+  sweep_of(
+      [] {
+        at::manual_seed(0);
+        const at::Tensor weight = at::rand({90, 32}).requires_grad_(true);
+        const at::Tensor last = at::rand({7, 6, 32}).slice(1, 5, 6);
+        at::linear(last, weight);
+        const at::NoGradGuard off;
+        at::linear(last, weight);
+      },
+      said);
+  DOCTEST_CHECK(std::ranges::none_of(
+      said, [](const std::string& each) { return each.find("as recorded") != std::string::npos; }));
 }
 
 DOCTEST_TEST_CASE("threads as they are anyway are no setting") {

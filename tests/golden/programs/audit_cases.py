@@ -128,14 +128,16 @@ def recomputed_otherwise(program, variant):
         program.op("dropout", {"input": ("x", 1)}, [left], phase="recompute", **inside, **drew)
 
 
-@case("draws-repeat", "advances", "twice", "eval", "recomputed")
+@case("draws-repeat", "advances", "twice", "eval", "recomputed", "trainings")
 def draws_repeat(program, variant):
     """A seed that is set inside of the loop: each step drops the same elements."""
     program.manifest["environment"] = {
         "set.torch.manual_seed": "(0), 4 calls, the last (0)",
         "set_at.torch.manual_seed": "train.py:9",
     }
-    for step in range(4):
+    for step in range(12 if variant == "trainings" else 4):
+        if variant == "trainings" and step % 4 != 0:  # the others go on from there
+            continue
         place = 100 * step if variant == "advances" or (variant == "twice" and step > 1) else 0
         phase = {"eval": "eval", "recomputed": "recompute"}.get(variant, "forward")
         scalars = {"p": 0.5, "train": True}
