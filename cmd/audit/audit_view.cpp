@@ -121,10 +121,10 @@ std::string place_of(const Json& finding) {
 }
 
 const char* sweep_headline(const AuditReport& report) {
-  return report.sweep->batch
-             ? "BATCH INVARIANT: {judged:count} of {calls:call} give an item alone what they give "
-               "it among {batch/items}"
-             : "NO PROOF: {judged:count} of {calls:call} judged under {settings}";
+  const bool is_invariant = report.sweep->batch && report.open().empty();
+  return is_invariant ? "BATCH INVARIANT: {judged:count} of {calls:call} give an item alone what "
+                        "they give it among {batch/items}"
+                      : "NO PROOF: {judged:count} of {calls:call} judged under {settings}";
 }
 
 std::string headline_of(const AuditReport& report, const Json& document) {

@@ -66,6 +66,17 @@ bool is_told_of_workers(const AuditTrace& trace) {
   });
 }
 
+/// Why nobody can tell whether something repeats, from call to call or step to step.
+std::optional<Phrase> lack_of_repeats(AuditNeed need, const AuditTrace& trace) {
+  if (trace.manifest().is_of_program()) {
+    if (need == AuditNeed::kCalls) return Phrase("audit-of-program");
+    return trace.steps().empty() ? std::optional(Phrase("audit-without-steps")) : std::nullopt;
+  }
+  const std::optional<Liveness> liveness = liveness_of(trace);
+  const bool is_told = liveness && liveness->calls >= kTellingCalls;
+  return is_told ? std::nullopt : std::optional(Phrase("audit-of-few-calls"));
+}
+
 /// Why a rule cannot be asked of a recording.
 std::optional<Phrase> lack_of(AuditNeed need,
                               const core::DumpSource& dump,
@@ -92,13 +103,7 @@ std::optional<Phrase> lack_of(AuditNeed need,
       return lacks("audit-without-attributes");
     case AuditNeed::kCalls:
     case AuditNeed::kRepeats:
-      if (manifest.is_of_program()) {
-        if (need == AuditNeed::kCalls) return lacks("audit-of-program");
-        return trace->steps().empty() ? lacks("audit-without-steps") : std::nullopt;
-      }
-      return liveness_of(*trace).value_or(Liveness{}).calls < kTellingCalls
-                 ? lacks("audit-of-few-calls")
-                 : std::nullopt;
+      return lack_of_repeats(need, *trace);
     case AuditNeed::kValues:
       return manifest.trace.level == "tensor" ? std::nullopt : lacks("audit-without-values");
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // draws-repeat: an operator draws the same numbers in each step of a training, or call of a model.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -61,20 +62,19 @@ std::vector<Finding> find_draws_repeat(const AuditTrace& trace) {
   }
   std::vector<Finding> findings;
   for (const auto& [line, places] : lines) {
-    const Drawn* most = nullptr;
-    for (const auto& [from, drawn] : places) {
-      if (most == nullptr || drawn.size() > most->size()) most = &drawn;
-    }
-    if (most->size() < kTellingCalls) continue;
-    const std::uint32_t call = most->begin()->second;
+    const Drawn& most = std::ranges::max_element(places, {}, [](const auto& place) {
+                          return place.second.size();
+                        })->second;
+    if (most.size() < kTellingCalls) continue;
+    const std::uint32_t call = most.begin()->second;
     using enum Finding::Weight;
     // Nobody wants a mask to be the same in each step. Of other numbers one cannot know, and apart
     // from each other steps may be of several trainings, each with the same seed.
     const bool is_mask = trace[call].training == TrainFlag::kOn;
-    const auto weight = is_mask && has_neighbours(*most) ? kProof : kSuspicion;
+    const auto weight = is_mask && has_neighbours(most) ? kProof : kSuspicion;
     findings.push_back(trace.at(FindingId::kDrawsRepeat, weight, call)
-                           .with(is_program ? "steps" : "calls", most->size())
-                           .with("last", most->rbegin()->first)
+                           .with(is_program ? "steps" : "calls", most.size())
+                           .with("last", most.rbegin()->first)
                            .with("seeding", seeding_of(trace.manifest())));
   }
   return findings;

@@ -374,6 +374,14 @@ class Swept(Audited):
         self.assertEqual(document["sweep"]["batch"]["items"], 5)
         self.assertRegex(str(document["sweep"]["batch"]["mixing"]), "batch_norm")
         self.assertEqual(document["sweep"]["judged"], document["sweep"]["calls"])
+        self.program("""
+            import sys, torch
+            x = torch.rand(int(sys.argv[1]), 4, requires_grad=True)
+            torch.nn.functional.mse_loss(x * 2, torch.zeros_like(x)).backward()
+        """)
+        mean = self.check(0, "audit", "--sweep", "batch=5", "--force", "-o", "mean", "--", *self.command(), "{batch}")
+        self.assertRegex(mean.stdout, r"^NO PROOF: .*; 1 suspicion")
+        self.assertRegex(mean.stdout, r"suspicion +varies-with-batch: .*aten::mse_loss_backward.*more than rounding")
         alike = self.check(4, "audit", "eval/audit", "--sweep", "batch", "--alone", "eval/audit")
         self.assertIn("shows how many items there are", alike.stdout)
         for words in (["--sweep", "batch"], ["--sweep", "batch,threads", "--alone", "eval/audit-alone"],
