@@ -122,15 +122,6 @@ std::vector<const TensorRecord*> tensors_of(const core::OpRecord& record, Tensor
   return tensors;
 }
 
-const TensorRecord* find_tensor(const core::OpRecord& record,
-                                TensorRole role,
-                                std::string_view slot) {
-  for (const TensorRecord& tensor : record.tensors) {
-    if (tensor.role == role && tensor.slot == slot) return &tensor;
-  }
-  return nullptr;
-}
-
 core::OpRecord with_values(const core::OpRecord& record, std::span<const std::size_t> places) {
   core::OpRecord reduced{static_cast<const core::OpHead&>(record)};
   const auto copy = [&](Value value) {

@@ -11,6 +11,7 @@
 #include "core/tensor/dtype.h"
 #include "core/tensor/tensor_record.h"
 #include "core/trace/op_record.h"
+#include "core/trace/record_tensors.h"
 
 namespace repro_check::comparators {
 
@@ -73,11 +74,6 @@ Phrases describe_metrics(const TensorMetrics& metrics);
 /// The tensors of one role, in the order of the record, which is borrowed.
 std::vector<const core::TensorRecord*> tensors_of(const core::OpRecord& record,
                                                   core::TensorRole role);
-
-/// Null where the record has none.
-const core::TensorRecord* find_tensor(const core::OpRecord& record,
-                                      core::TensorRole role,
-                                      std::string_view slot);
 
 /// A record of named values with some of them alone, in this order, and with their tensors.
 /// @param places  among its arguments

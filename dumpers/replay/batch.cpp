@@ -21,6 +21,7 @@
 #include "core/digest/digest.h"
 #include "core/tensor/dtype.h"
 #include "core/tensor/subarray.h"
+#include "core/trace/record_tensors.h"
 #include "dumpers/replay/call_results.h"
 #include "dumpers/replay/made_call.h"
 #include "dumpers/replay/outermost_calls.h"
@@ -172,17 +173,18 @@ class PairedCall {
         refuse(fmt::format("{} is another kind of tensor for one item", alone.slot));
       }
     }
-    bool is_same = all_.arguments.size() == alone_.arguments.size();
-    for (std::size_t i = 0; is_same && i < all_.arguments.size(); ++i) {
-      if (agree(all_.arguments[i].value, alone_.arguments[i].value, items_, may_be_size(all_, i))) {
-        continue;
-      }
+    if (all_.arguments.size() != alone_.arguments.size()) {
+      refuse("it has other arguments for one item");
+    }
+    for (std::size_t i = 0; i < all_.arguments.size(); ++i) {
+      const core::Value& all = all_.arguments[i].value;
+      const core::Value& alone = alone_.arguments[i].value;
+      if (all == alone || agree(all, alone, items_, may_be_size(all_, i))) continue;
       refuse(fmt::format("{} is {} for all items and {} for one",
                          all_.arguments[i].name,
-                         core::to_text(all_.arguments[i].value),
-                         core::to_text(alone_.arguments[i].value)));
+                         core::to_text(all),
+                         core::to_text(alone)));
     }
-    if (!is_same) refuse("it has other arguments for one item");
   }
 
   /// The call with one item, and what the batch gave that item. What is of no item is not there.
@@ -220,13 +222,13 @@ class PairedCall {
     return made;
   }
 
-  /// Whether in_order() gives other arguments than were recorded.
-  [[nodiscard]] bool changes(const Order& order) const {
-    const std::unique_ptr<MadeCall> made = in_order(order);
-    for (std::size_t i = 0; i < all_.tensors.size(); ++i) {
-      if (made->record().tensors[i].digest != all_.tensors[i].digest) return true;
-    }
-    return false;
+  /// Whether what in_order() made has other arguments than were recorded.
+  [[nodiscard]] bool is_another(const MadeCall& made) const {
+    return !std::ranges::equal(made.record().tensors,
+                               all_.tensors,
+                               {},
+                               &core::TensorRecord::digest,
+                               &core::TensorRecord::digest);
   }
 
   /// @param made   what in_order() gave
@@ -239,7 +241,7 @@ class PairedCall {
     for (std::size_t i = 0; i < shares_.size(); ++i) {
       const core::TensorRecord& expected = alone.tensors[i];
       if (!core::is_output(expected) || expected.state != ContentState::kHashed) continue;
-      const core::TensorRecord* given = output_named(made.record, expected.slot);
+      const auto* given = core::find_tensor(made.record, expected.role, expected.slot);
       if (given == nullptr || given->state != ContentState::kHashed ||
           given->shape != all_.tensors[counterparts_[i]].shape) {
         return false;
@@ -251,23 +253,13 @@ class PairedCall {
     return true;
   }
 
-  static const core::TensorRecord* output_named(const core::OpRecord& record,
-                                                const std::string& slot) {
-    const auto found = std::ranges::find_if(record.tensors, [&](const core::TensorRecord& each) {
-      return core::is_output(each) && each.slot == slot;
-    });
-    return found == record.tensors.end() ? nullptr : &*found;
-  }
-
  private:
   [[nodiscard]] std::size_t counterpart_of(const core::TensorRecord& tensor) const {
-    const auto found = std::ranges::find_if(all_.tensors, [&](const core::TensorRecord& each) {
-      return each.role == tensor.role && each.slot == tensor.slot;
-    });
-    if (found == all_.tensors.end() || all_.tensors.size() != alone_.tensors.size()) {
+    const auto* found = core::find_tensor(all_, tensor.role, tensor.slot);
+    if (found == nullptr || all_.tensors.size() != alone_.tensors.size()) {
       refuse("it has other tensors for one item");
     }
-    return static_cast<std::size_t>(found - all_.tensors.begin());
+    return static_cast<std::size_t>(found - all_.tensors.data());
   }
 
   [[noreturn]] void refuse(const std::string& why) const {
@@ -285,7 +277,7 @@ class PairedCall {
 bool gives_as_expected(const core::OpRecord& made, const core::OpRecord& expected) {
   return std::ranges::all_of(expected.tensors, [&](const core::TensorRecord& tensor) {
     if (!core::is_output(tensor) || tensor.state != ContentState::kHashed) return true;
-    const core::TensorRecord* given = PairedCall::output_named(made, tensor.slot);
+    const auto* given = core::find_tensor(made, tensor.role, tensor.slot);
     return given != nullptr && given->state == ContentState::kHashed &&
            given->content_key() == tensor.content_key();
   });
@@ -329,10 +321,8 @@ class BatchSweep {
     for (const auto& [op, alone] : alone_of_) {
       const core::OpRecord all = batch_.op(op);
       for (const core::TensorRecord& tensor : alone_.op(alone).tensors) {
-        const auto same = std::ranges::find_if(all.tensors, [&](const core::TensorRecord& each) {
-          return each.role == tensor.role && each.slot == tensor.slot;
-        });
-        if (same == all.tensors.end()) continue;
+        const auto* same = core::find_tensor(all, tensor.role, tensor.slot);
+        if (same == nullptr) continue;
         if (const auto items = items_in(same->shape, tensor.shape)) ++votes[*items];
       }
     }
@@ -406,20 +396,19 @@ class BatchSweep {
                                  const BatchDifference& difference) const {
     constexpr double kRounding = 0.01;
     const auto items = static_cast<std::int64_t>(outcome_.items);
-    const auto gives = [&](const Order& order, std::int64_t place) {
-      const std::unique_ptr<MadeCall> arranged = call.in_order(order);
-      RepeatedCall made(*arranged, difference.op, {});
+    const auto gives = [&](const MadeCall& arranged, std::int64_t place) {
+      RepeatedCall made(arranged, difference.op, {});
       return call.gives_item(made.run(), expected, place);
     };
-    const Order copies(outcome_.items, item);
-    if (!call.changes(copies)) {
+    const auto copies = call.in_order(Order(outcome_.items, item));
+    if (!call.is_another(*copies)) {
       cannot(fmt::format("op {} {}: its items are equal, so that nobody can tell whether one "
                          "depends on the others",
                          difference.op,
                          expected.op->full_name()),
              "");
     }
-    if (!gives(copies, item)) return false;
+    if (!gives(*copies, item)) return false;
     const auto& output = difference.output;
     const bool is_rounding =
         output && output->max_abs && *output->max_abs <= kRounding * output->largest;
@@ -428,7 +417,7 @@ class BatchSweep {
     for (std::int64_t place = 0; place < items; ++place) {
       moved[static_cast<std::size_t>(place)] = (place + items - 1) % items;
     }
-    return gives(moved, (item + 1) % items);
+    return gives(*call.in_order(moved), (item + 1) % items);
   }
 
   const core::DumpSource& batch_;

@@ -11,6 +11,7 @@
 #include <variant>
 
 #include "core/tensor/element_number.h"
+#include "core/trace/record_tensors.h"
 #include "dumpers/replay/recorded_call.h"
 
 namespace repro_check::replay {
@@ -141,12 +142,9 @@ std::vector<OutputDistance> measure_outputs(const core::DumpSource& dump,
         !dump.has_content(tensor.content_key())) {
       continue;
     }
-    const auto found =
-        std::ranges::find_if(made.record.tensors, [&](const core::TensorRecord& other) {
-          return other.role == tensor.role && other.slot == tensor.slot;
-        });
-    if (found == made.record.tensors.end() || found->state != ContentState::kHashed ||
-        found->shape != tensor.shape || !made.has_content(found->content_key())) {
+    const auto* found = core::find_tensor(made.record, tensor.role, tensor.slot);
+    if (found == nullptr || found->state != ContentState::kHashed || found->shape != tensor.shape ||
+        !made.has_content(found->content_key())) {
       continue;
     }
     std::vector<std::byte> content;
@@ -158,12 +156,6 @@ std::vector<OutputDistance> measure_outputs(const core::DumpSource& dump,
   return distances;
 }
 
-const core::TensorRecord& output_at(const core::OpRecord& record, const std::string& slot) {
-  return *std::ranges::find_if(record.tensors, [&](const core::TensorRecord& each) {
-    return core::is_output(each) && each.slot == slot;
-  });
-}
-
 std::optional<SweptOutput> worst_output(const core::DumpSource& dump,
                                         const core::OpRecord& record,
                                         const CallSink& made) {
@@ -171,7 +163,8 @@ std::optional<SweptOutput> worst_output(const core::DumpSource& dump,
   double worst_share = -1;
   for (const OutputDistance& distance : measure_outputs(dump, record, made, false)) {
     if (distance.differing == 0) continue;
-    const double largest = largest_of(dump, output_at(record, distance.slot));
+    const double largest =
+        largest_of(dump, *core::find_tensor(record, core::TensorRole::kOutput, distance.slot));
     const double share = largest == 0 ? HUGE_VAL : distance.max_abs.value_or(0) / largest;
     if (share <= worst_share) continue;
     worst_share = share;

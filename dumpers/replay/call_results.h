@@ -40,9 +40,6 @@ std::vector<OutputDistance> measure_outputs(const core::DumpSource& dump,
                                             const CallSink& made,
                                             bool floating_only);
 
-/// @param slot  of an output that is there
-const core::TensorRecord& output_at(const core::OpRecord& record, const std::string& slot);
-
 /// The output that differs most of what it holds.
 std::optional<SweptOutput> worst_output(const core::DumpSource& dump,
                                         const core::OpRecord& record,

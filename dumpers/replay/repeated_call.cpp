@@ -11,6 +11,7 @@
 
 #include "core/error.h"
 #include "core/system/pinned.h"
+#include "core/trace/record_tensors.h"
 #include "core/trace/replay_inputs.h"
 #include "dumpers/capture/generators/generator_watch.h"
 #include "dumpers/capture/torch/call_modes.h"
@@ -88,12 +89,8 @@ const CallSink& RepeatedCall::run(const ArgumentChange& change) {
 
 bool RepeatedCall::gave_other_dtypes() const {
   return std::ranges::any_of(sink_.record.tensors, [&](const core::TensorRecord& made) {
-    const auto recorded =
-        std::ranges::find_if(record_.tensors, [&](const core::TensorRecord& tensor) {
-          return tensor.role == made.role && tensor.slot == made.slot;
-        });
-    return core::is_output(made) && recorded != record_.tensors.end() &&
-           recorded->dtype != made.dtype;
+    const auto* recorded = core::find_tensor(record_, made.role, made.slot);
+    return core::is_output(made) && recorded != nullptr && recorded->dtype != made.dtype;
   });
 }
 

@@ -8,6 +8,7 @@
 
 #include "core/tensor/dtype.h"
 #include "core/tensor/element_number.h"
+#include "core/trace/record_tensors.h"
 #include "dumpers/replay/call_results.h"
 
 namespace repro_check::replay {
@@ -43,7 +44,8 @@ Rounding rounding_of(const core::DumpSource& dump, RepeatedCall& call) {
     const CallSink& made = call.run({.nudged = nudge.memory});
     for (const OutputDistance& distance : measure_outputs(dump, record, made, false)) {
       if (distance.differing == 0) continue;
-      const core::TensorRecord& output = output_at(record, distance.slot);
+      const core::TensorRecord& output =
+          *core::find_tensor(record, core::TensorRole::kOutput, distance.slot);
       SweptOutput found;
       found.slot = distance.slot;
       found.elements = distance.elements;

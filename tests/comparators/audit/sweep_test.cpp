@@ -69,11 +69,11 @@ SweptDump swept_of(const core::DumpSource& source, std::vector<std::size_t> had)
   return swept;
 }
 
-AuditPlan plan_of_settings() {
+AuditPlan plan_of(const std::vector<SweepSetting>& settings) {
   AuditPlan plan;
   for (const AuditRule& rule : sweep_rules()) {
     const bool is_asked =
-        std::ranges::find(kSettings, rule.id, &SweepSetting::found) != kSettings.end();
+        std::ranges::find(settings, rule.id, &SweepSetting::found) != settings.end();
     if (is_asked) plan.rules.push_back(&rule);
   }
   return plan;
@@ -97,7 +97,7 @@ TEST_CASE("calls of one operator at one line are one finding for each kind of se
                        difference(3, 1, 1e-7),
                        difference(2, 1, 1e-7),
                        difference(0, 2, 1e-7)};
-  const AuditReport report = audit_sweep(std::vector<SweptDump>{swept}, plan_of_settings());
+  const AuditReport report = audit_sweep(std::vector<SweptDump>{swept}, plan_of(kSettings));
   REQUIRE(report.findings.size() == 3);
   const AuditFinding& threads = report.findings[0];
   CHECK(threads.rule->id == FindingId::kVariesWithThreads);
@@ -118,7 +118,7 @@ TEST_CASE("a sweep that compared little is no pass") {
   SweptDump swept = swept_of(source, {0, 1, 2});
   swept.coverage.judged = 3;
   swept.coverage.unrepeated = {"op 0 aten::addmm"};
-  const AuditReport report = audit_sweep(std::vector<SweptDump>{swept}, plan_of_settings());
+  const AuditReport report = audit_sweep(std::vector<SweptDump>{swept}, plan_of(kSettings));
   CHECK(report.audited.empty());
   CHECK(report.not_audited.size() == 2);
   CHECK(exit_code_of(report, configs::AuditFailure::kProof, false) ==
@@ -129,7 +129,7 @@ TEST_CASE("a setting that could not be had is not audited") {
   const MemorySource source = source_of_calls();
   SweptDump swept = swept_of(source, {2});
   swept.coverage.judged = 4;
-  const AuditReport report = audit_sweep(std::vector<SweptDump>{swept}, plan_of_settings());
+  const AuditReport report = audit_sweep(std::vector<SweptDump>{swept}, plan_of(kSettings));
   REQUIRE(report.not_audited.size() == 1);
   CHECK(report.not_audited.front().rule->id == FindingId::kVariesWithThreads);
   CHECK(exit_code_of(report, configs::AuditFailure::kProof, true) ==
@@ -138,12 +138,6 @@ TEST_CASE("a setting that could not be had is not audited") {
 
 TEST_CASE("what rounding decides is a suspicion, the largest share first") {
   const MemorySource source = source_of_calls();
-  AuditPlan plan;
-  for (const AuditRule& rule : sweep_rules()) {
-    const bool is_asked =
-        rule.id == FindingId::kFragile || rule.id == FindingId::kDecidesOnRounding;
-    if (is_asked) plan.rules.push_back(&rule);
-  }
   SweptDump swept;
   swept.dump = &source;
   swept.settings = {{FindingId::kFragile, "condition"},
@@ -159,7 +153,7 @@ TEST_CASE("what rounding decides is a suspicion, the largest share first") {
   SweepDifference decided = difference(2, 1, 1);
   decided.argument = "self";
   swept.differences = {moved, far, decided};
-  const AuditReport report = audit_sweep(std::vector<SweptDump>{swept}, plan);
+  const AuditReport report = audit_sweep(std::vector<SweptDump>{swept}, plan_of(swept.settings));
   REQUIRE(report.findings.size() == 2);
   CHECK(report.count(Finding::Weight::kProof) == 0);
   CHECK(report.count(Finding::Weight::kSuspicion) == 2);
