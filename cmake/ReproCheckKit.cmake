@@ -3,15 +3,12 @@
 # sources that include LibTorch, and the rest as libraries.
 set(kit "${CMAKE_BINARY_DIR}/libexec/repro-check/kit")
 set(kit_generated "${CMAKE_BINARY_DIR}/kit")
-set(kit_patterns core/*.h configs/*.h dumpers/journal/*.h dumpers/stub/*.h dumpers/probe/*.map)
-foreach(room IN ITEMS capture probe replay torchscript)
+set(kit_patterns core/*.h configs/*.h dumpers/journal/*.h dumpers/model_file/*.h dumpers/stub/*.h dumpers/probe/*.map)
+foreach(room IN ITEMS capture exported probe replay torchscript)
   list(APPEND kit_patterns dumpers/${room}/*.cpp dumpers/${room}/*.h dumpers/${room}/*.inc)
 endforeach()
 list(TRANSFORM kit_patterns PREPEND "${CMAKE_SOURCE_DIR}/")
 file(GLOB_RECURSE kit_sources CONFIGURE_DEPENDS RELATIVE "${CMAKE_SOURCE_DIR}" ${kit_patterns})
-# These include none of it, and are in the libraries.
-list(REMOVE_ITEM kit_sources dumpers/torchscript/model_file.cpp
-     dumpers/torchscript/random_numbers.cpp dumpers/torchscript/unread_codecs.cpp)
 set(kit_archives recorder model_file configs store journal core)
 list(TRANSFORM kit_archives PREPEND repro_check_)
 list(TRANSFORM kit_archives REPLACE "(.+)" "$<TARGET_FILE:\\1>" OUTPUT_VARIABLE kit_archive_files)

@@ -9,19 +9,19 @@
 #include "comparators/audit/constants.h"
 #include "core/error.h"
 #include "core/tensor/element_number.h"
-#include "dumpers/torchscript/model_constants.h"
-#include "dumpers/torchscript/model_file.h"
+#include "dumpers/model_file/model_constants.h"
+#include "dumpers/model_file/model_file.h"
 
 namespace repro_check::cmd {
 namespace {
 
 constexpr std::size_t kMostElements = 200'000;
 
-comparators::ArtefactConstant view_of(torchscript::ModelConstant constant) {
+comparators::ArtefactConstant view_of(model_file::ModelConstant constant) {
   comparators::ArtefactConstant view{
       std::move(constant.name), constant.dtype, constant.shape, {}, {}};
   view.numbers = core::numbers_of(constant.dtype, constant.bytes);
-  for (torchscript::ModelConstantUse& use : constant.uses) {
+  for (model_file::ModelConstantUse& use : constant.uses) {
     view.uses.push_back({std::move(use.op), use.argument, std::move(use.line)});
   }
   return view;
@@ -32,9 +32,9 @@ comparators::ArtefactConstant view_of(torchscript::ModelConstant constant) {
 bool is_artefact(const std::filesystem::path& file) {
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(file, ignored)) return false;
-  const torchscript::FileKind kind = torchscript::identify_file(file);
-  return kind == torchscript::FileKind::kTorchScript ||
-         kind == torchscript::FileKind::kExportedProgram;
+  const model_file::FileKind kind = model_file::identify_file(file);
+  return kind == model_file::FileKind::kTorchScript ||
+         kind == model_file::FileKind::kExportedProgram;
 }
 
 comparators::AuditReport audit_artefact(const std::filesystem::path& file,
@@ -57,7 +57,7 @@ comparators::AuditReport audit_artefact(const std::filesystem::path& file,
   comparators::AuditReport report;
   if (asks) {
     std::vector<comparators::ArtefactConstant> views;
-    for (auto& each : torchscript::read_model_constants(file, kMostElements)) {
+    for (auto& each : model_file::read_model_constants(file, kMostElements)) {
       views.push_back(view_of(std::move(each)));
     }
     report = comparators::audit_constants(views, std::move(plan));

@@ -20,7 +20,7 @@
 #include "cmd/terminal/output.h"
 #include "core/error.h"
 #include "core/text/secrets.h"
-#include "dumpers/torchscript/model_file.h"
+#include "dumpers/model_file/model_file.h"
 
 namespace repro_check::cmd {
 namespace {
@@ -65,9 +65,9 @@ bool is_model(const std::filesystem::path& file) {
                     "configuration: repro-check init --program -o config.json -- python {0}",
                     shell_quote(file.string())));
   }
-  const bool is_text = torchscript::identify_file(file) == torchscript::FileKind::kText;
+  const bool is_text = model_file::identify_file(file) == model_file::FileKind::kText;
   if (is_text && ending != ".pt" && ending != ".pth") return false;
-  torchscript::require_torchscript(file);
+  model_file::require_model(file);
   return true;
 }
 
@@ -143,12 +143,13 @@ void ConfigOptions::define(Options& options, bool required, bool with_positional
   verb_ = options.name();
   const bool with_command = required && with_positional;
   const std::string positional = with_positional ? "config," : "";
-  options.value(positional + "-c,--config FILE  Configuration or TorchScript model; - reads stdin",
-                &file_,
-                {.takes = Takes::kFile,
-                 .required = required && !with_command,
-                 .check = no_mistyped_verb,
-                 .heading = "Configuration"});
+  options.value(
+      positional + "-c,--config FILE  Configuration or model (TorchScript, .pt2); - reads stdin",
+      &file_,
+      {.takes = Takes::kFile,
+       .required = required && !with_command,
+       .check = no_mistyped_verb,
+       .heading = "Configuration"});
   if (with_command) {
     options.command("command COMMAND", &command_);
   }

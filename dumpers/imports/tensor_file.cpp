@@ -18,16 +18,16 @@
 #include "core/tensor/npy.h"
 #include "core/text/strict_json.h"
 #include "core/text/text.h"
-#include "dumpers/torchscript/model_file.h"
-#include "dumpers/torchscript/pickled_tensors.h"
+#include "dumpers/model_file/model_file.h"
+#include "dumpers/model_file/pickled_tensors.h"
 
 namespace repro_check::imports {
 namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
-using torchscript::EntryReader;
-using torchscript::FileKind;
+using model_file::EntryReader;
+using model_file::FileKind;
 
 [[noreturn]] void refuse_file(const fs::path& file, const std::string& what) {
   throw core::usage_error(core::printable(file.string()) + ": " + what,
@@ -131,7 +131,7 @@ void visit_safetensors(const fs::path& file, const TensorVisit& visit) {
 
 void visit_npz(const fs::path& file, const TensorVisit& visit) {
   std::size_t place = 0;
-  torchscript::visit_entries(file, [&](const std::string& entry, const EntryReader& read) {
+  model_file::visit_entries(file, [&](const std::string& entry, const EntryReader& read) {
     const fs::path origin = file / entry;
     if (!entry.ends_with(".npy")) refuse_file(file, core::printable(entry) + " in it is no .npy");
     std::string text = read(std::string().max_size());
@@ -145,7 +145,7 @@ void visit_npz(const fs::path& file, const TensorVisit& visit) {
 // A file of torch.save: `archive/data.pkl`, the pickle, and `archive/data/0`, a storage.
 
 /// The elements of a tensor, in logical order.
-std::vector<std::byte> elements_of(const torchscript::PickledTensor& tensor,
+std::vector<std::byte> elements_of(const model_file::PickledTensor& tensor,
                                    std::string_view storage,
                                    const fs::path& file) {
   const std::size_t element = core::element_size(tensor.dtype);
@@ -201,14 +201,14 @@ std::vector<std::string> visit_saved(const fs::path& file, const TensorVisit& vi
   constexpr std::size_t kMostPickle = std::size_t{1} << 30U;
   constexpr std::string_view kStorages = "/data/";
   std::string pickle;
-  torchscript::visit_entries(file, [&](const std::string& name, const EntryReader& read) {
+  model_file::visit_entries(file, [&](const std::string& name, const EntryReader& read) {
     if (name.ends_with("/data.pkl")) pickle = read(kMostPickle);
     constexpr std::size_t kWord = 16;
     if (name.ends_with("/byteorder") && read(kWord) != "little") {
       refuse_file(file, "its values are big-endian");
     }
   });
-  auto saved = torchscript::read_pickled_object(pickle, file.string());
+  auto saved = model_file::read_pickled_object(pickle, file.string());
   const auto& tensors = saved.tensors;
   std::multimap<std::string, std::size_t, std::less<>> by_storage;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
@@ -218,7 +218,7 @@ std::vector<std::string> visit_saved(const fs::path& file, const TensorVisit& vi
     by_storage.emplace(tensors[i].tensor.storage, i);
   }
   std::size_t visited = 0;
-  torchscript::visit_entries(file, [&](const std::string& name, const EntryReader& read) {
+  model_file::visit_entries(file, [&](const std::string& name, const EntryReader& read) {
     const std::size_t at = name.rfind(kStorages);
     if (at == std::string::npos) return;
     const auto [first, last] = by_storage.equal_range(name.substr(at + kStorages.size()));
@@ -243,7 +243,7 @@ bool is_tensor_file(const fs::path& file) {
 }
 
 std::vector<std::string> visit_tensors(const fs::path& file, const TensorVisit& visit) {
-  const FileKind kind = torchscript::identify_file(file);
+  const FileKind kind = model_file::identify_file(file);
   try {
     switch (kind) {
       case FileKind::kSafetensors:
@@ -269,7 +269,7 @@ std::vector<std::string> visit_tensors(const fs::path& file, const TensorVisit& 
   throw core::usage_error(
       fmt::format("{}: is {}, and not a file of tensors that can be imported",
                   core::printable(file.string()),
-                  torchscript::describe_kind(kind)),
+                  model_file::describe_kind(kind)),
       "save tensors with safetensors, numpy.save, numpy.savez or torch.save of PyTorch 1.6 or "
       "later");
 }

@@ -24,8 +24,8 @@
 #include "core/tensor/npy.h"
 #include "dumpers/capture/settings/environment.h"
 #include "dumpers/capture/torch/torch_compat.h"
+#include "dumpers/model_file/model_file.h"
 #include "dumpers/torchscript/failures.h"
-#include "dumpers/torchscript/model_file.h"
 #include "dumpers/torchscript/random_numbers.h"
 
 namespace repro_check::torchscript {
@@ -262,10 +262,10 @@ std::vector<char> read_all(const std::filesystem::path& file) {
 }
 
 at::Tensor read_saved(const std::filesystem::path& file) {
-  const FileKind kind = identify_file(file);
-  if (kind != FileKind::kSavedObject) {
+  const model_file::FileKind kind = model_file::identify_file(file);
+  if (kind != model_file::FileKind::kSavedObject) {
     throw usage_error(file.string() + ": not a tensor written by torch.save but " +
-                          std::string(describe_kind(kind)),
+                          std::string(model_file::describe_kind(kind)),
                       kSaveHint);
   }
   c10::IValue value;

@@ -24,6 +24,7 @@
 #include <utility>
 
 #include "dumpers/capture/engine/lane.h"
+#include "dumpers/exported/marks.h"
 #include "dumpers/torchscript/failures.h"
 
 namespace repro_check::torchscript {
@@ -516,17 +517,30 @@ class Instrumenter {
     }
   }
 
-  [[nodiscard]] const CallFrame& frame_of(const Node& node) const {
+  [[nodiscard]] const CallFrame& frame_of(Node& node) {
     const auto stack = node.callstack();
-    const auto known = stack ? frame_of_.find(stack->get()) : frame_of_.end();
+    if (!stack) return frame_of_mark(node);
+    const auto known = frame_of_.find(stack->get());
     return known == frame_of_.end() ? *root_ : *known->second;
+  }
+
+  /// Of a node of the method itself: an exported program has all of its modules in one method.
+  [[nodiscard]] const CallFrame& frame_of_mark(Node& node) {
+    const auto mark = exported::mark_of(node);
+    if (!mark) return *root_;
+    const auto [known, is_new] = frame_of_module_.try_emplace(mark->path, *root_);
+    if (is_new) {
+      known->second.module_path = mark->path;
+      known->second.module_type = mark->type;
+    }
+    return known->second;
   }
 
   /// The tracer makes numbers of tensors by itself, `int(n)`, and gives that no line: it belongs to
   /// what takes the number.
-  [[nodiscard]] const Node& placed(const Node& node, const CallFrame& frame) const {
+  [[nodiscard]] const Node& placed(Node& node, const CallFrame& frame) {
     constexpr int kMaxSteps = 8;
-    const Node* at = &node;
+    Node* at = &node;
     for (int step = 0; step < kMaxSteps; ++step) {
       if (&frame_of(*at) != &frame) return node;
       if (!own_frames_of(at->sourceRange(), frame.function).empty()) return *at;
@@ -587,6 +601,7 @@ class Instrumenter {
   std::deque<CallFrame> frames_;  // a deque, since frames point at one another
   std::vector<torch::jit::InlinedCallStackPtr> stacks_;  // so that no address is used twice
   std::unordered_map<const torch::jit::InlinedCallStack*, const CallFrame*> frame_of_;
+  std::unordered_map<std::string, CallFrame> frame_of_module_;
   std::unordered_map<const Value*, const Value*> outer_value_;
   std::size_t visited_ = 0;
 };

@@ -25,9 +25,11 @@
 #include "core/tensor/dtype.h"
 #include "core/trace/run_manifest.h"
 #include "dumpers/capture/torch/torch_compat.h"
+#include "dumpers/exported/exported_module.h"
+#include "dumpers/exported/marks.h"
+#include "dumpers/model_file/model_file.h"
 #include "dumpers/torchscript/failures.h"
 #include "dumpers/torchscript/inputs.h"
-#include "dumpers/torchscript/model_file.h"
 #include "dumpers/torchscript/torchscript_run.h"
 
 namespace repro_check::torchscript {
@@ -70,7 +72,8 @@ void set_mode(const configs::RunSpec& run, LoadedModel& model) {
     module._ivalue()->setAttr("training", train);
     ++reached;
   }
-  if (reached > 0) return;
+  // Of an exported program the runner names the operators whose mode is another.
+  if (reached > 0 || model.is_exported) return;
   model.warnings.push_back(std::string("mode \"") + (train ? "train" : "eval") +
                            "\" has no effect: the modules have no `training` attribute, as in a "
                            "frozen model; its operators keep the mode that it was frozen in");
@@ -286,18 +289,31 @@ std::string describe_tensor(const at::Tensor& tensor) {
   return text.str();
 }
 
-torch::jit::Module load_module(const std::filesystem::path& path, at::Device device) {
-  require_torchscript(path);
+namespace {
+
+LoadedModel read_model(const std::filesystem::path& path, at::Device device) {
+  const bool is_exported =
+      model_file::require_model(path) == model_file::FileKind::kExportedProgram;
   try {
-    return torch::jit::load(path.string(), device);
+    if (!is_exported) return {torch::jit::load(path.string(), device), {}, false};
+    auto [module, warnings] = exported::load_exported(path, device);
+    return {std::move(module), std::move(warnings), true};
+  } catch (const core::Error&) {
+    throw;
   } catch (const std::exception& error) {
-    if (!is_out_of_memory(error)) require_undamaged(path);
+    if (!is_out_of_memory(error)) model_file::require_undamaged(path);
     throw load_failure(path, error);
   }
 }
 
+}  // namespace
+
+torch::jit::Module load_module(const std::filesystem::path& path, at::Device device) {
+  return read_model(path, device).module;
+}
+
 LoadedModel load_model(const configs::RunSpec& run, at::Device device) {
-  LoadedModel model{load_module(run.model.path, device), {}};
+  LoadedModel model = read_model(run.model.path, device);
   set_mode(run, model);
   if (run.model.weights_from) {
     const std::filesystem::path& from = *run.model.weights_from;
@@ -581,6 +597,25 @@ class FirstLayers {
   std::set<const Value*> seen_;
 };
 
+/// What an input of an exported program was exported as.
+void describe_exported(const Value* value, MethodArgument& argument) {
+  for (const torch::jit::Use& use : value->uses()) {
+    if (use.user->kind() != c10::Symbol::fromQualString(exported::kExpectTensor)) continue;
+    const auto dtype = torch::jit::toIValue(use.user->input(2));
+    const auto least = torch::jit::toIValue(use.user->input(3));
+    const auto most = torch::jit::toIValue(use.user->input(4));
+    if (!dtype || !least || !most) continue;
+    const auto type = static_cast<at::ScalarType>(dtype->toInt());
+    argument.dtype = core::dtype_name(capture::dtype_of(type));
+    argument.shape = least->toIntVector();
+    const std::vector<std::int64_t> bounds = most->toIntVector();
+    for (std::size_t i = 0; i < bounds.size(); ++i) {
+      if (argument.shape[i] != bounds[i] && argument.shape[i] <= 1) argument.shape[i] = kAnySize;
+    }
+    if (argument.layer.empty()) argument.layer = "the exported program";
+  }
+}
+
 MethodArgument describe_argument(const c10::Argument& argument) {
   MethodArgument described{argument.name(), argument.type()->repr_str(), false, {}};
   if (argument.default_value()) {
@@ -608,7 +643,9 @@ void describe_by_weights(const torch::jit::Module& module,
   FirstLayers layers(module, graph->inputs().front());
   for (std::size_t i = 0; i < description.arguments.size() && i + 1 < graph->inputs().size(); ++i) {
     MethodArgument& argument = description.arguments[i];
-    if (argument.type == "Tensor") layers.describe(graph->inputs()[i + 1], argument);
+    if (argument.type != "Tensor") continue;
+    layers.describe(graph->inputs()[i + 1], argument);
+    describe_exported(graph->inputs()[i + 1], argument);
   }
 }
 

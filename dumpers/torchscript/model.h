@@ -16,10 +16,12 @@ namespace repro_check::torchscript {
 struct LoadedModel {
   torch::jit::Module module;
   std::vector<std::string> warnings;  ///< what was asked for and could not be done
+  bool is_exported = false;           ///< of torch.export
 };
 
 /// A module, fresh from the file, on the device.
-/// @throws core::Error{kUsage} when it is missing or no TorchScript, saying what it is;
+/// @throws core::Error{kUsage} when it is missing or neither TorchScript nor of torch.export,
+/// saying what it is;
 ///         core::Error{kRunFailed} when memory runs out
 torch::jit::Module load_module(const std::filesystem::path& path, at::Device device);
 

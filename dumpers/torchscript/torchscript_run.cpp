@@ -20,11 +20,11 @@
 #include "dumpers/capture/engine/values.h"
 #include "dumpers/capture/settings/determinism.h"
 #include "dumpers/capture/settings/environment.h"
+#include "dumpers/model_file/model_file.h"
 #include "dumpers/torchscript/failures.h"
 #include "dumpers/torchscript/inputs.h"
 #include "dumpers/torchscript/method_runner.h"
 #include "dumpers/torchscript/model.h"
-#include "dumpers/torchscript/model_file.h"
 
 namespace repro_check::torchscript {
 namespace {
@@ -383,7 +383,7 @@ std::unique_ptr<TorchScriptRun> prepare_run(const configs::RunSpec& run, const H
     return translated(
         "preparing the run", kFreeMemory, [&] { return std::make_unique<PreparedRun>(run, hdf5); });
   } catch (const core::Error& error) {
-    if (error.kind() == core::ErrorKind::kRunFailed) require_undamaged(run.model.path);
+    if (error.kind() == core::ErrorKind::kRunFailed) model_file::require_undamaged(run.model.path);
     throw;
   }
 }

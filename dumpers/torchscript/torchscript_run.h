@@ -43,8 +43,7 @@ struct ModelDescription {
   std::string dtype = "float32";          ///< of all floating parameters, where they have one
 };
 
-/// @throws core::Error{kUsage} when the file is missing or no TorchScript (saying what it is), or
-/// has
+/// @throws core::Error{kUsage} when the file is missing or no model (saying what it is), or has
 ///         no such method
 ModelDescription describe_model(const std::filesystem::path& path, const std::string& method);
 
@@ -76,7 +75,7 @@ struct WeightVersions {
 };
 
 /// Compares bit by bit: two NaN of the same bits are equal, zeros of other signs are not.
-/// @throws core::Error{kUsage} when a file is missing or no TorchScript; core::Error{kRunFailed}
+/// @throws core::Error{kUsage} when a file is missing or no model; core::Error{kRunFailed}
 ///         when memory runs out
 WeightVersions compare_weights(const std::filesystem::path& first,
                                const std::filesystem::path& second);

@@ -14,8 +14,10 @@ ALLOWED = {
     "configs": {"core"},
     "dumpers/capture": {"core"},
     "dumpers/replay": {"core", "dumpers/capture"},
-    "dumpers/torchscript": {"core", "configs", "dumpers/capture"},
-    "dumpers/imports": {"core", "dumpers/store", "dumpers/torchscript"},
+    "dumpers/model_file": {"core"},
+    "dumpers/exported": {"core", "dumpers/capture", "dumpers/model_file"},
+    "dumpers/torchscript": {"core", "configs", "dumpers/capture", "dumpers/exported", "dumpers/model_file"},
+    "dumpers/imports": {"core", "dumpers/store", "dumpers/model_file"},
     "dumpers/journal": {"core"},
     "dumpers/store": {"core", "dumpers/journal"},
     "dumpers/stub": set(),
@@ -27,10 +29,10 @@ ALLOWED = {
 
 # Libraries: what their headers look like, and which folders may include them where.
 LIBRARIES = {
-    "LibTorch": (r"(ATen|c10|torch|caffe2)/", {"dumpers/capture", "dumpers/replay",
+    "LibTorch": (r"(ATen|c10|torch|caffe2)/", {"dumpers/capture", "dumpers/replay", "dumpers/exported",
                                                    "dumpers/torchscript", "dumpers/probe"}),
     "HDF5": (r"(hdf5|H5\w+)\.h$", {"dumpers/store"}),
-    "libarchive": (r"archive(_entry)?\.h$", {"dumpers/store", "dumpers/torchscript"}),
+    "libarchive": (r"archive(_entry)?\.h$", {"dumpers/store", "dumpers/model_file"}),
     "RE2": (r"re2/.*\.h$", {"configs", "dumpers/imports"}),
     "zstd": (r"zstd\w*\.h$", {"dumpers/store"}),
     "CLI11": (r"CLI/", {"cmd"}),

@@ -5,7 +5,8 @@ from pathlib import Path
 
 # In a second working tree of git, .git is a file that names the first.
 SKIPPED = {".git", ".venv", "build", "repro-check-out", "__pycache__"}
-HOUSE = ("core", "configs", "dumpers/capture", "dumpers/replay", "dumpers/torchscript", "dumpers/imports",
+HOUSE = ("core", "configs", "dumpers/capture", "dumpers/replay", "dumpers/model_file", "dumpers/exported",
+         "dumpers/torchscript", "dumpers/imports",
          "dumpers/journal", "dumpers/store", "dumpers/stub", "dumpers/probe", "comparators", "baselines", "cmd")
 
 

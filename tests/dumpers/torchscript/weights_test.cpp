@@ -11,8 +11,8 @@
 
 #include "core/digest/digest.h"
 #include "core/error.h"
+#include "dumpers/model_file/model_file.h"
 #include "dumpers/torchscript/model.h"
-#include "dumpers/torchscript/model_file.h"
 #include "dumpers/torchscript/torchscript_run.h"
 #include "fixtures.h"
 

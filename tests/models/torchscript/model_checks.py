@@ -54,8 +54,12 @@ class ModelChecks(harness.ToolTest):
             moved = architectures.nudge(
                 layer.weight, lambda: not torch.equal(layer(seen["input"]), before))
             assert moved, "no element of the weight shows"
-            model.state_dict()[self.layer + ".weight"].copy_(layer.weight)
+            self.weights_of(model)[self.layer + ".weight"].copy_(layer.weight)
         return model
+
+    @staticmethod
+    def weights_of(model) -> dict:
+        return model.state_dict()
 
     def test_identical_twice(self):
         report = self.run_config(0, model={"path": self.save("m.pt", self.scripted)},

@@ -137,13 +137,6 @@ class Failures(harness.ToolTest):
         torch.save(Good(), self.folder / "m.pt")
         self.refused("m.pt", FLOATS, r"m\.pt", "torch.save", r"torch\.jit\.(script|trace)")
 
-    def test_exported_program(self):
-        if not hasattr(torch, "export"):
-            self.skipTest("this torch has no torch.export")
-        program = torch.export.export(Good().eval(), (torch.randn(4, 4),))
-        torch.export.save(program, str(self.folder / "m.pt2"))
-        self.refused("m.pt2", FLOATS, r"m\.pt2", r"torch\.export", r"torch\.jit\.(script|trace)")
-
     def test_too_many_inputs(self):
         self.refused(self.script(Good()), FLOATS + FLOATS, "forward", r"\b2\b", r"\b1\b")
 

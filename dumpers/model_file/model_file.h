@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-namespace repro_check::torchscript {
+namespace repro_check::model_file {
 
 /// What a file given as a model, or as a saved tensor, turns out to be.
 enum class FileKind : std::uint8_t {
@@ -37,8 +37,9 @@ FileKind identify_file(const std::filesystem::path& file);
 /// "an eager checkpoint (torch.save)", "an ONNX model", ...
 std::string_view describe_kind(FileKind kind) noexcept;
 
-/// @throws core::Error{kUsage} unless the file is TorchScript, saying what it is and how to mend it
-void require_torchscript(const std::filesystem::path& file);
+/// @return kTorchScript or kExportedProgram
+/// @throws core::Error{kUsage} for another file, saying what it is and how to mend it
+FileKind require_model(const std::filesystem::path& file);
 
 /// For a model that LibTorch could not make sense of: it reads parts of the file when it first
 /// needs them, and checks none of them.
@@ -57,4 +58,4 @@ void visit_entries(const std::filesystem::path& file,
 /// @return empty when there is no whole central directory: no zip, or a truncated one
 std::optional<std::vector<std::string>> zip_entry_names(const std::filesystem::path& file);
 
-}  // namespace repro_check::torchscript
+}  // namespace repro_check::model_file

@@ -9,7 +9,7 @@
 
 #include "core/tensor/dtype.h"
 
-namespace repro_check::torchscript {
+namespace repro_check::model_file {
 
 /// An operator of an exported model that is given a constant.
 struct ModelConstantUse {
@@ -34,4 +34,4 @@ struct ModelConstant {
 std::vector<ModelConstant> read_model_constants(const std::filesystem::path& file,
                                                 std::size_t most);
 
-}  // namespace repro_check::torchscript
+}  // namespace repro_check::model_file

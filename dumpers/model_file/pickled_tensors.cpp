@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dumpers/torchscript/pickled_tensors.h"
+#include "dumpers/model_file/pickled_tensors.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 #include "core/error.h"
 
-namespace repro_check::torchscript {
+namespace repro_check::model_file {
 namespace {
 
 struct Item;
@@ -455,4 +455,4 @@ std::vector<PickledTensor> read_pickled_tensors(std::string_view pickle,
   });
 }
 
-}  // namespace repro_check::torchscript
+}  // namespace repro_check::model_file

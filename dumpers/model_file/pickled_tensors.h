@@ -8,7 +8,7 @@
 
 #include "core/tensor/dtype.h"
 
-namespace repro_check::torchscript {
+namespace repro_check::model_file {
 
 /// A tensor in a pickle of LibTorch: its bytes lie in an entry of the archive beside it.
 struct PickledTensor {
@@ -42,4 +42,4 @@ PickledObject read_pickled_object(std::string_view pickle, const std::string& or
 /// @throws as read_pickled_object()
 std::vector<PickledTensor> read_pickled_tensors(std::string_view pickle, const std::string& origin);
 
-}  // namespace repro_check::torchscript
+}  // namespace repro_check::model_file

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dumpers/torchscript/model_file.h"
+#include "dumpers/model_file/model_file.h"
 
 #include <archive.h>
 #include <archive_entry.h>
@@ -14,9 +14,8 @@
 
 #include "core/error.h"
 #include "core/text/text.h"
-#include "dumpers/torchscript/failures.h"
 
-namespace repro_check::torchscript {
+namespace repro_check::model_file {
 namespace {
 
 /// In the order of FileKind.
@@ -33,19 +32,20 @@ std::string read_head(const std::filesystem::path& file) {
   std::error_code failure;
   const auto status = std::filesystem::status(file, failure);
   if (!std::filesystem::exists(status)) {
-    throw usage_error(file.string() + ": no such file",
-                      "check the path; in a configuration it is relative to the folder of the "
-                      "configuration file");
+    throw core::usage_error(
+        file.string() + ": no such file",
+        "check the path; in a configuration it is relative to the folder of the "
+        "configuration file");
   }
   if (std::filesystem::is_directory(status)) {
-    throw usage_error(file.string() + ": is a directory", "name the model file inside it");
+    throw core::usage_error(file.string() + ": is a directory", "name the model file inside it");
   }
   // A pipe or a device would block or never end.
   if (!std::filesystem::is_regular_file(status)) {
-    throw usage_error(file.string() + ": is not a regular file", "copy it to a file first");
+    throw core::usage_error(file.string() + ": is not a regular file", "copy it to a file first");
   }
   std::ifstream in(file, std::ios::binary);
-  if (!in) throw usage_error(file.string() + ": cannot be read", "check its permissions");
+  if (!in) throw core::usage_error(file.string() + ": cannot be read", "check its permissions");
   std::string head(kHeadSize, '\0');
   in.read(head.data(), static_cast<std::streamsize>(head.size()));
   head.resize(static_cast<std::size_t>(in.gcount()));
@@ -68,6 +68,14 @@ bool visit_zip(const std::filesystem::path& file,
     const char* name = archive_entry_pathname(entry);
     if (!visit(zip.get(), name == nullptr ? "" : name)) return false;
   }
+}
+
+/// Whether the bytes of the entry that was reached last are stored or deflated, as PyTorch and zip
+/// write them. Other ways of packing need codecs that a program with its libraries inside lacks.
+bool is_readable(archive* zip) {
+  const char* name = archive_format_name(zip);
+  const std::string_view format(name == nullptr ? "" : name);
+  return format.ends_with("(uncompressed)") || format.ends_with("(deflation)");
 }
 
 /// Archives made by LibTorch keep everything below one folder, named after the file.
@@ -124,17 +132,14 @@ bool is_text(std::string_view head) {
 }
 
 std::string advice(FileKind kind, const std::string& name) {
-  std::string make = "make a TorchScript file in Python: torch.jit.script(model).save(\"" + name +
-                     "\"), or torch.jit.trace(model, example_inputs).save(...)";
+  std::string make = "make a model file in Python: torch.jit.script(model).save(\"" + name +
+                     "\"), or torch.export.save(torch.export.export(model, example_inputs), \"" +
+                     name + "2\")";
   switch (kind) {
     case FileKind::kSavedObject:
     case FileKind::kLegacyPickle:
       return "a checkpoint holds weights or a Python object, not the code of the model: load it "
              "into the model, then " +
-             make;
-    case FileKind::kExportedProgram:
-      return "from the same program: torch.jit.trace(torch.export.load(path).module(), "
-             "example_inputs).save(...); or from the model itself, " +
              make;
     case FileKind::kTruncatedZip:
       return "the file was not copied or written to its end; copy or save it again";
@@ -149,6 +154,10 @@ std::string advice(FileKind kind, const std::string& name) {
 std::string damaged_entry(const std::filesystem::path& file) {
   std::string damaged;
   visit_zip(file, [&](archive* zip, const std::string& name) {
+    if (!is_readable(zip)) {
+      damaged = name;
+      return false;
+    }
     const void* block = nullptr;
     std::size_t size = 0;
     std::int64_t offset = 0;
@@ -182,17 +191,18 @@ std::string_view describe_kind(FileKind kind) noexcept {
   return core::word_at(kKinds, static_cast<std::size_t>(kind));
 }
 
-void require_torchscript(const std::filesystem::path& file) {
+FileKind require_model(const std::filesystem::path& file) {
   const FileKind kind = identify_file(file);
-  if (kind == FileKind::kTorchScript) return;
-  throw usage_error(file.string() + ": not TorchScript but " + std::string(describe_kind(kind)),
-                    advice(kind, file.stem().string() + ".pt"));
+  if (kind == FileKind::kTorchScript || kind == FileKind::kExportedProgram) return kind;
+  throw core::usage_error(file.string() + ": neither TorchScript nor of torch.export but " +
+                              std::string(describe_kind(kind)),
+                          advice(kind, file.stem().string() + ".pt"));
 }
 
 void require_undamaged(const std::filesystem::path& file) {
   const std::string damaged = damaged_entry(file);
   if (damaged.empty()) return;
-  throw usage_error(
+  throw core::usage_error(
       file.string() + ": the file is damaged: " + damaged + " in it does not match its checksum",
       "copy it again from an undamaged file, or export the model again");
 }
@@ -200,11 +210,13 @@ void require_undamaged(const std::filesystem::path& file) {
 void visit_entries(const std::filesystem::path& file,
                    const std::function<void(const std::string&, const EntryReader&)>& visit) {
   const auto refuse = [&](const std::string& what) {
-    return usage_error(file.string() + ": the file is damaged: " + what,
-                       "copy it again from an undamaged file, or export the model again");
+    return core::usage_error(file.string() + ": the file is damaged: " + what,
+                             "copy it again from an undamaged file, or export the model again");
   };
   const bool is_whole = visit_zip(file, [&](archive* zip, const std::string& name) {
     visit(name, [&](std::size_t most) {
+      if (!is_readable(zip))
+        throw refuse(name + " in it is packed in a way that no PyTorch writes");
       std::string bytes;
       for (;;) {
         constexpr std::size_t kPiece = std::size_t{64} << 10U;
@@ -230,4 +242,4 @@ std::optional<std::vector<std::string>> zip_entry_names(const std::filesystem::p
   return is_whole ? std::optional(std::move(names)) : std::nullopt;
 }
 
-}  // namespace repro_check::torchscript
+}  // namespace repro_check::model_file

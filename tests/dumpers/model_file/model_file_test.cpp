@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dumpers/torchscript/model_file.h"
+#include "dumpers/model_file/model_file.h"
 
 #include <doctest/doctest.h>
 
@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "core/error.h"
-#include "dumpers/torchscript/pickled_tensors.h"
+#include "dumpers/model_file/pickled_tensors.h"
 #include "tests/support/files.h"
 #include "tests/support/temp_directory.h"
 #include "zip_writer.h"
 
-namespace repro_check::torchscript {
+namespace repro_check::model_file {
 namespace {
 
 using test_support::TempDirectory;
@@ -77,7 +77,7 @@ TEST_CASE("what is no TorchScript is named, with the way out") {
   const TempDirectory dir;
   write_file(dir / "weights.pt", test::zip_of({"archive/data.pkl", "archive/version"}));
   try {
-    require_torchscript(dir / "weights.pt");
+    require_model(dir / "weights.pt");
     FAIL("accepted");
   } catch (const core::Error& error) {
     CHECK(error.kind() == core::ErrorKind::kUsage);
@@ -153,4 +153,4 @@ TEST_CASE("a pickle that asks for more memory than a model needs is refused") {
 }
 
 }  // namespace
-}  // namespace repro_check::torchscript
+}  // namespace repro_check::model_file

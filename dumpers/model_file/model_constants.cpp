@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dumpers/torchscript/model_constants.h"
+#include "dumpers/model_file/model_constants.h"
 
 #include <algorithm>
 #include <array>
@@ -13,11 +13,11 @@
 #include <utility>
 
 #include "core/error.h"
-#include "core/text/strict_json.h"
-#include "dumpers/torchscript/model_file.h"
-#include "dumpers/torchscript/pickled_tensors.h"
+#include "dumpers/model_file/exported_file.h"
+#include "dumpers/model_file/model_file.h"
+#include "dumpers/model_file/pickled_tensors.h"
 
-namespace repro_check::torchscript {
+namespace repro_check::model_file {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -168,25 +168,19 @@ class CodeScan {
   std::string place_;
 };
 
-/// `code/__torch__/m.py` of `model/code/__torch__/m.py`; empty where there is no such folder.
-std::string below(const std::string& name, std::string_view folder) {
-  const std::size_t at = name.find("/" + std::string(folder) + "/");
-  return at == std::string::npos ? std::string() : name.substr(at + 1);
-}
-
 std::vector<ModelConstant> read_torchscript(const std::filesystem::path& file, std::size_t most) {
   std::string pickle;
   std::map<std::string, std::string> code;
   visit_entries(file, [&](const std::string& name, const EntryReader& read) {
     if (name.ends_with("/constants.pkl")) pickle = read(kMostText);
-    const std::string inside = below(name, "code");
+    const std::string inside = entry_below(name, "code");
     if (inside.ends_with(".py")) code[inside] = read(kMostText);
   });
   if (pickle.empty()) return {};
   const std::vector<PickledTensor> tensors = read_pickled_tensors(pickle, file.string());
   std::vector<ModelConstant> constants(tensors.size());
   visit_entries(file, [&](const std::string& name, const EntryReader& read) {
-    const std::string inside = below(name, "constants");
+    const std::string inside = entry_below(name, "constants");
     if (inside.empty()) return;
     std::optional<std::string> storage;
     for (std::size_t i = 0; i < tensors.size(); ++i) {
@@ -205,49 +199,13 @@ std::vector<ModelConstant> read_torchscript(const std::filesystem::path& file, s
   return constants;
 }
 
-/// As the schema of torch.export numbers them.
-core::Dtype exported_dtype(std::int64_t number) {
-  using core::Dtype;
-  constexpr std::array kDtypes{Dtype::kUnknown,
-                               Dtype::kUInt8,
-                               Dtype::kInt8,
-                               Dtype::kInt16,
-                               Dtype::kInt32,
-                               Dtype::kInt64,
-                               Dtype::kFloat16,
-                               Dtype::kFloat32,
-                               Dtype::kFloat64,
-                               Dtype::kComplex32,
-                               Dtype::kComplex64,
-                               Dtype::kComplex128,
-                               Dtype::kBool,
-                               Dtype::kBFloat16};
-  const bool is_known = number >= 0 && number < static_cast<std::int64_t>(kDtypes.size());
-  return is_known ? kDtypes[static_cast<std::size_t>(number)] : Dtype::kUnknown;
-}
-
-std::vector<std::int64_t> integers_of(const Json& list) {
-  std::vector<std::int64_t> numbers;
-  for (const Json& each : list) numbers.push_back(each.at("as_int"));
-  return numbers;
-}
-
 /// `model.py:12` of a stack: the innermost frame outside of PyTorch.
 std::string line_of_stack(const std::string& stack) {
-  constexpr std::string_view kFile = "File \"";
-  constexpr std::string_view kLine = "\", line ";
-  std::string place;
-  for (std::size_t at = stack.find(kFile); at != std::string::npos;
-       at = stack.find(kFile, at + 1)) {
-    const std::size_t end = stack.find(kLine, at);
-    if (end == std::string::npos) break;
-    const std::string path = stack.substr(at + kFile.size(), end - at - kFile.size());
-    if (path.find("/torch/") != std::string::npos) continue;
-    const std::size_t digits = end + kLine.size();
-    place = last_part(path, '/') + ":" +
-            stack.substr(digits, stack.find_first_not_of("0123456789", digits) - digits);
+  for (const core::SourceFrame& frame : frames_of_stack(stack)) {
+    if (frame.file.find("/torch/") != std::string::npos) continue;
+    return last_part(frame.file, '/') + ":" + std::to_string(frame.line);
   }
-  return place;
+  return {};
 }
 
 void see_argument(const Json& argument, const auto& visit) {
@@ -290,55 +248,33 @@ void see_graph(const Json& graph, std::map<std::string, ModelConstant*> constant
   }
 }
 
-Json parsed(const std::string& text, const std::filesystem::path& file) {
-  auto document = core::read_strict_json(text, [](const core::JsonFlaw&) {});
-  if (document) return std::move(*document);
-  throw core::usage_error(file.string() + ": a part of it is no JSON", "export the model again");
-}
-
 std::vector<ModelConstant> read_exported(const std::filesystem::path& file, std::size_t most) {
-  std::string graph_text;
-  std::string config_text;
-  visit_entries(file, [&](const std::string& name, const EntryReader& read) {
-    if (name.ends_with("/models/model.json")) graph_text = read(kMostText);
-    if (name.ends_with("/model_constants_config.json")) config_text = read(kMostText);
-  });
-  if (graph_text.empty() || config_text.empty()) {
-    throw core::usage_error(file.string() + ": is of another version of torch.export than is known",
-                            "export the model with PyTorch 2.9 or later");
-  }
-  const Json model = parsed(graph_text, file);
-  const Json config = parsed(config_text, file);
+  const ExportedFile exported = read_exported_file(file);
   std::vector<ModelConstant> constants;
   std::map<std::string, std::size_t> by_name;
   std::map<std::string, std::pair<std::size_t, PickledTensor>> by_entry;
-  const Json& signature = model.at("graph_module").at("signature").at("input_specs");
+  const Json& signature = exported.model->at("graph_module").at("signature").at("input_specs");
   std::map<std::string, std::string> lifted;  // name in the graph -> name of the constant
   for (const Json& spec : signature) {
     const auto constant = spec.find("tensor_constant");
     if (constant == spec.end()) continue;
     lifted[constant->at("arg").at("name")] = constant->at("tensor_constant_name");
   }
-  for (const auto& item : config.at("config").items()) {
+  for (const auto& item : exported.constants->items()) {
     const std::string& name = item.key();
-    const Json& each = item.value();
-    const Json& meta = each.at("tensor_meta");
     const bool is_lifted =
         std::ranges::any_of(lifted, [&](const auto& one) { return one.second == name; });
+    const Json& meta = item.value().at("tensor_meta");
     if (!is_lifted || !meta.is_object()) continue;
-    PickledTensor tensor{exported_dtype(meta.at("dtype")),
-                         each.at("path_name"),
-                         meta.at("storage_offset").at("as_int"),
-                         integers_of(meta.at("sizes")),
-                         integers_of(meta.at("strides"))};
     by_name[name] = constants.size();
-    constants.push_back({name, tensor.dtype, tensor.shape, {}, {}});
-    if (!each.value("use_pickle", true)) {
-      by_entry.emplace("constants/" + tensor.storage, std::pair(constants.size() - 1, tensor));
-    }
+    const auto tensor = tensor_of(item.value());
+    constants.push_back({name, exported_dtype(meta.at("dtype")), {}, {}, {}});
+    for (const Json& each : meta.at("sizes")) constants.back().shape.push_back(each.at("as_int"));
+    if (!tensor) continue;
+    by_entry.emplace("constants/" + tensor->storage, std::pair(constants.size() - 1, *tensor));
   }
   visit_entries(file, [&](const std::string& name, const EntryReader& read) {
-    const auto found = by_entry.find(below(name, "constants"));
+    const auto found = by_entry.find(entry_below(name, "constants"));
     if (found == by_entry.end()) return;
     const auto& [number, tensor] = found->second;
     constants[number].bytes = elements_of(tensor, read(kMostBytes), most);
@@ -348,7 +284,7 @@ std::vector<ModelConstant> read_exported(const std::filesystem::path& file, std:
     const auto found = by_name.find(constant);
     if (found != by_name.end()) in_graph[name] = &constants[found->second];
   }
-  see_graph(model.at("graph_module").at("graph"), std::move(in_graph));
+  see_graph(exported.model->at("graph_module").at("graph"), std::move(in_graph));
   return constants;
 }
 
@@ -356,15 +292,12 @@ std::vector<ModelConstant> read_exported(const std::filesystem::path& file, std:
 
 std::vector<ModelConstant> read_model_constants(const std::filesystem::path& file,
                                                 std::size_t most) {
-  const FileKind kind = identify_file(file);
+  if (require_model(file) == FileKind::kTorchScript) return read_torchscript(file, most);
   try {
-    if (kind == FileKind::kExportedProgram) return read_exported(file, most);
+    return read_exported(file, most);
   } catch (const Json::exception& error) {
-    throw core::usage_error(file.string() + ": is not as torch.export writes it: " + error.what(),
-                            "export the model again");
+    throw not_as_exported(file, error);
   }
-  require_torchscript(file);
-  return read_torchscript(file, most);
 }
 
-}  // namespace repro_check::torchscript
+}  // namespace repro_check::model_file

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <torch/csrc/jit/ir/ir.h>
+
+#include <optional>
+#include <string>
+
+namespace repro_check::exported {
+
+/// What a node of a translated graph carries besides its operator: the module whose code it is, as
+/// its scope. TorchScript files have no scopes.
+struct ModuleMark {
+  std::string path;  ///< `encoder.layers.0`; empty for the root
+  std::string type;  ///< class name without its package
+};
+
+torch::jit::ScopePtr scope_of(const ModuleMark& mark);
+
+/// Empty for a node without a mark.
+std::optional<ModuleMark> mark_of(torch::jit::Node& node);
+
+// TorchScript operators for what Python does by itself around an exported graph. None of them
+// reaches the dispatcher.
+
+/// `(Scalar number) -> Tensor`: what an operator is given where it takes a tensor and Python has a
+/// number; of the number's dtype, and weak in type promotion.
+inline constexpr const char* kWrapNumber = "repro_check::wrap_number";
+/// `(bool flag) -> Scalar`: the flag itself. TorchScript's types take none for a Scalar.
+inline constexpr const char* kAsScalar = "repro_check::as_scalar";
+/// `(Tensor input, str name, int dtype, int[] least, int[] most) -> ()`: raises unless each size
+/// lies between two bounds, and the tensor holds floating numbers where the one that was exported
+/// with did.
+inline constexpr const char* kExpectTensor = "repro_check::expect_tensor";
+/// `(bool holds, str name) -> ()`: raises unless an input has the value that was exported with.
+inline constexpr const char* kExpectValue = "repro_check::expect_value";
+
+/// Registers the operators, once a process.
+void register_operators();
+
+}  // namespace repro_check::exported
