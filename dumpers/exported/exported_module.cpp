@@ -15,7 +15,6 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -229,11 +228,12 @@ class Translation {
       types.push_back(type_of(leaves_[first + i]));
     const c10::TypePtr type = input_type(structure, types);
     torch::jit::Value* input = graph_->addInput(name)->setType(type);
-    std::optional<c10::IValue> preset;
     if (structure.kind == Structure::Kind::kLeaf && leaves_[first].is_constant) {
-      preset = torch::jit::toIValue(builder_.value_of(*leaves_[first].spec, names_));
+      const auto preset = torch::jit::toIValue(builder_.value_of(*leaves_[first].spec, names_));
+      arguments_.emplace_back(name, type, c10::Argument("").N(), preset);
+    } else {
+      arguments_.emplace_back(name, type);
     }
-    arguments_.emplace_back(name, type, std::nullopt, preset);
     inputs_.push_back({structure, input, first});
   }
 

@@ -475,7 +475,7 @@ Value* GraphBuilder::list_of(const std::string& kind,
   if (const auto* list = wanted ? wanted->castRaw<c10::ListType>() : nullptr) {
     element = list->getElementType();
     for (Value*& value : values) {
-      if (value->type()->kind() != c10::TypeKind::NoneType) value = fitted(value, element, {});
+      if (value->type()->kind() != c10::TypeKind::NoneType) value = fitted(value, element, 0);
     }
   } else if (!values.empty()) {
     element = values.front()->type();
@@ -490,12 +490,10 @@ Value* GraphBuilder::value_of(const Json& argument,
   const c10::TypePtr type = wanted == nullptr ? nullptr : without_optional(wanted->type());
   if (given.is_array()) return list_of(kind, given, names, type);
   Value* value = scalar_of(kind, given, names);
-  return wanted == nullptr ? value : fitted(value, type, wanted->N());
+  return wanted == nullptr ? value : fitted(value, type, wanted->N().value_or(0));
 }
 
-Value* GraphBuilder::fitted(Value* value,
-                            const c10::TypePtr& wanted,
-                            std::optional<std::int32_t> length) {
+Value* GraphBuilder::fitted(Value* value, const c10::TypePtr& wanted, std::int32_t length) {
   using c10::TypeKind;
   const TypeKind has = value->type()->kind();
   const TypeKind takes = wanted->kind();
@@ -506,9 +504,9 @@ Value* GraphBuilder::fitted(Value* value,
   }
   if (takes == TypeKind::FloatType && has == TypeKind::IntType) return call("aten::Float", {value});
   if (takes == TypeKind::NumberType && has == TypeKind::BoolType) return call(kAsScalar, {value});
-  if (takes == TypeKind::ListType && has != TypeKind::ListType && length) {
+  if (takes == TypeKind::ListType && has != TypeKind::ListType && length > 0) {
     const c10::TypePtr element = wanted->castRaw<c10::ListType>()->getElementType();
-    const Values same(static_cast<std::size_t>(*length), fitted(value, element, {}));
+    const Values same(static_cast<std::size_t>(length), fitted(value, element, 0));
     return put(graph_.createList(element, same))->output();
   }
   return value;

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
-#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -68,7 +67,8 @@ class GraphBuilder {
                  const Json& items,
                  const Names& names,
                  const c10::TypePtr& wanted);
-  Value* fitted(Value* value, const c10::TypePtr& wanted, std::optional<std::int32_t> length);
+  /// @param length  of a list that one value stands for; 0 = none
+  Value* fitted(Value* value, const c10::TypePtr& wanted, std::int32_t length);
   Value* named(const std::string& name, const Names& names) const;
   Value* as_bool(Value* value);
   Value* power(Value* base, const Json& exponent);

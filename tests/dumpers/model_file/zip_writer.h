@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace repro_check::test {
@@ -12,5 +13,8 @@ namespace repro_check::test {
 std::string zip_of(const std::vector<std::string>& names,
                    const std::string& content = {},
                    std::uint32_t checksum = 0);
+
+/// A zip archive of stored entries: names, and what each holds.
+std::string zip_holding(const std::vector<std::pair<std::string, std::string>>& entries);
 
 }  // namespace repro_check::test
