@@ -65,7 +65,12 @@ struct Argument {
 Json tensor_input(const Argument& argument, std::uint64_t& seed) {
   Json shape = Json::array();
   for (const std::int64_t size : argument.shape) shape.push_back(size < 0 ? 1 : size);
-  if (shape.empty()) shape = {1, 1};
+  if (shape.empty() && argument.layer.empty()) shape = {1, 1};
+  const auto dtype = core::parse_dtype(argument.dtype);
+  const bool is_real = !dtype || core::is_floating(*dtype) || core::is_complex(*dtype);
+  if (!is_real && argument.rows == 0) {  // such as a mask
+    return {{"generate", "ones"}, {"shape", std::move(shape)}, {"dtype", argument.dtype}};
+  }
   Json input{{"generate", argument.rows > 0 ? "randint" : "normal"},
              {"shape", std::move(shape)},
              {"dtype", argument.dtype},

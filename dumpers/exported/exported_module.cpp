@@ -25,6 +25,7 @@
 #include "dumpers/capture/torch/torch_compat.h"
 #include "dumpers/exported/exported_weights.h"
 #include "dumpers/exported/graph_builder.h"
+#include "dumpers/exported/guards.h"
 #include "dumpers/exported/marks.h"
 #include "dumpers/exported/structure.h"
 #include "dumpers/model_file/exported_file.h"
@@ -141,7 +142,7 @@ class Translation {
         graph_(std::make_shared<torch::jit::Graph>()),
         builder_(*graph_, device) {}
 
-  torch::jit::Module run() {
+  ExportedModule run() {
     const Program& signature = graph_module_.at("signature");
     self_ = graph_->addInput("self");
     take_state(signature.at("input_specs"));
@@ -151,7 +152,7 @@ class Translation {
     builder_.add_nodes(graph_module_.at("graph"), names_);
     finish(signature.at("output_specs"));
     add_method();
-    return modules_.root();
+    return {modules_.root(), unchecked_};
   }
 
  private:
@@ -219,6 +220,7 @@ class Translation {
       }
     }
     check_inputs();
+    check_guards();
   }
 
   /// @param first  its first leaf
@@ -241,8 +243,11 @@ class Translation {
   void check_inputs() {
     for (const auto& [structure, input, first] : inputs_) {
       const std::vector<torch::jit::Value*> parts = unpack(*graph_, structure, input);
+      const std::vector<std::string> sources =
+          sources_of(structure, "L['" + input->debugName() + "']");
       for (std::size_t i = 0; i < parts.size(); ++i) {
         const Leaf& leaf = leaves_[first + i];
+        sources_[sources[i]] = parts[i];
         if (leaf.is_constant) {
           check_constant(leaf, parts[i]);
         } else {
@@ -253,11 +258,33 @@ class Translation {
     }
   }
 
+  /// Conditions on sizes that Python checks before it runs a program.
+  void check_guards() {
+    const auto guards = program_.find("guards_code");
+    if (guards == program_.end()) return;
+    for (const Program& guard : *guards) {
+      const std::string text = guard;
+      if (torch::jit::Value* holds = guard_value(builder_, text, sources_)) {
+        builder_.call(
+            kExpect,
+            {holds,
+             builder_.constant("the sizes of the inputs do not fit: the model was exported for " +
+                               text)});
+      } else {
+        unchecked_.push_back("Python would check before the run, and this did not: " + text);
+      }
+    }
+  }
+
   void check_constant(const Leaf& leaf, torch::jit::Value* value) {
     if (leaf.kind() == "as_none") return;
     torch::jit::Value* holds =
         builder_.call("aten::eq", {value, builder_.value_of(*leaf.spec, names_)});
-    builder_.call(kExpectValue, {holds, builder_.constant(leaf.name)});
+    builder_.call(
+        kExpect,
+        {holds,
+         builder_.constant("input \"" + leaf.name +
+                           "\" has another value than the one that the model was exported with")});
   }
 
   void check_tensor(const Leaf& leaf, torch::jit::Value* value) {
@@ -344,20 +371,9 @@ class Translation {
   std::vector<Input> inputs_;
   std::vector<c10::Argument> arguments_;
   Names names_;
+  Sources sources_;
+  std::vector<std::string> unchecked_;
 };
-
-/// Conditions on sizes that Python checks before it runs a program.
-std::vector<std::string> guards_of(const Program& program) {
-  constexpr std::size_t kShown = 3;
-  const auto guards = program.find("guards_code");
-  if (guards == program.end() || guards->empty()) return {};
-  std::string text;
-  for (std::size_t i = 0; i < std::min(kShown, guards->size()); ++i) {
-    text += (i == 0 ? "" : ", ") + (*guards)[i].get<std::string>();
-  }
-  if (guards->size() > kShown) text += " and " + std::to_string(guards->size() - kShown) + " more";
-  return {"Python would check before the run, and this did not: " + text};
-}
 
 }  // namespace
 
@@ -365,12 +381,11 @@ ExportedModule load_exported(const std::filesystem::path& file, at::Device devic
   register_operators();
   const model_file::ExportedFile exported = model_file::read_exported_file(file);
   try {
-    ExportedModule made{Translation(*exported.model,
-                                    read_tensors(file, *exported.weights, "weights"),
-                                    read_tensors(file, *exported.constants, "constants"),
-                                    device)
-                            .run(),
-                        guards_of(*exported.model)};
+    ExportedModule made = Translation(*exported.model,
+                                      read_tensors(file, *exported.weights, "weights"),
+                                      read_tensors(file, *exported.constants, "constants"),
+                                      device)
+                              .run();
     if (device.type() != at::kCPU) made.module.to(device);
     return made;
   } catch (const core::Error& error) {

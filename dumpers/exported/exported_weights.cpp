@@ -26,7 +26,7 @@ using model_file::PickledTensor;
 std::optional<std::uint64_t> extent_of(const PickledTensor& tensor) {
   constexpr std::uint64_t kMost = std::uint64_t{1} << 46U;
   if (tensor.offset < 0 || tensor.shape.size() != tensor.strides.size()) return std::nullopt;
-  std::uint64_t last = static_cast<std::uint64_t>(tensor.offset);
+  auto last = static_cast<std::uint64_t>(tensor.offset);
   for (std::size_t i = 0; i < tensor.shape.size(); ++i) {
     if (tensor.shape[i] < 0 || tensor.strides[i] < 0) return std::nullopt;
     if (tensor.shape[i] == 0) return 0;

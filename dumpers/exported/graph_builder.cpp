@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dumpers/exported/graph_builder.h"
 
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/jit_type.h>
+#include <ATen/core/stack.h>
 #include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/ir/named_value.h>
 #include <torch/csrc/jit/runtime/operator.h>
@@ -10,7 +12,9 @@
 #include <array>
 #include <limits>
 #include <memory>
+#include <mutex>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -149,8 +153,34 @@ const c10::FunctionSchema& schema_of(const OperatorName& wanted, const std::stri
   }
   throw core::usage_error(
       "the operator " + target + " is not one of LibTorch",
-      "name the library that registers it, \"extensions\": [\"libmy.so\"]; an operator of a newer "
-      "PyTorch needs a recorder of that one");
+      "name the library that registers it, \"extensions\": [\"libmy.so\"]; one that Python "
+      "registers "
+      "is there in Python alone: repro-check run -- python FILE.py; one of a newer PyTorch needs a "
+      "recorder of that");
+}
+
+/// TorchScript finds an operator by its name and the types of its arguments, which fit several
+/// overloads of some: an operator of our own that calls this one alone.
+c10::Symbol exact_operator(const OperatorName& wanted, const c10::FunctionSchema& schema) {
+  static std::mutex mutex;
+  static std::set<std::string> known;
+  std::string name = "repro_check_exact::" + wanted.name + '_' + wanted.overload;
+  std::ranges::replace(
+      name.begin() + static_cast<std::ptrdiff_t>(name.find("::") + 2), name.end(), ':', '_');
+  const auto symbol = c10::Symbol::fromQualString(name);
+  const std::lock_guard lock(mutex);
+  if (known.contains(name)) return symbol;
+  const auto handle = c10::Dispatcher::singleton().findSchema({wanted.name, wanted.overload});
+  if (!handle) throw untranslated("the call of " + wanted.name + " with arguments of these types");
+  torch::jit::registerOperator(torch::jit::Operator(
+      name,
+      "",
+      schema.arguments(),
+      schema.returns(),
+      torch::jit::Operation([call = *handle](torch::jit::Stack& stack) { call.callBoxed(&stack); }),
+      c10::AliasAnalysisKind::FROM_SCHEMA));
+  known.insert(std::move(name));
+  return symbol;
 }
 
 c10::TypePtr without_optional(c10::TypePtr type) {
@@ -168,6 +198,15 @@ void require_same_types(const std::vector<Value*>& left, const std::vector<Value
 
 bool is_number(const c10::TypePtr& type) {
   return type->isSubtypeOf(*c10::NumberType::get()) || type->kind() == c10::TypeKind::BoolType;
+}
+
+/// Names the line of the program that a node is of.
+core::Error with_line(const core::Error& error, const Json& node) {
+  const auto frames = model_file::frames_of_stack(node.at("metadata").value("stack_trace", ""));
+  const std::string what = error.what();
+  if (frames.empty() || what.starts_with(frames.front().file)) return error;
+  const std::string line = frames.front().file + ":" + std::to_string(frames.front().line);
+  return {error.kind(), line + ": " + what, error.hint()};
 }
 
 }  // namespace
@@ -221,21 +260,24 @@ void GraphBuilder::add_nodes(const Json& graph, Names& names) {
 void GraphBuilder::add_node(const Json& node, Names& names) {
   const std::string target = node.at("target");
   try {
-    if (arithmetic_of(target) != nullptr || target == "_operator.pow" ||
-        target == "_operator.pos" || target == "torch.sym_ite") {
-      add_arithmetic(target, node, names);
-    } else if (target.starts_with("torch.ops.higher_order.")) {
-      add_higher_order(target, node, names);
-    } else {
-      add_operator(target, node, names);
-    }
+    add_by_kind(target, node, names);
   } catch (const core::Error& error) {
-    const auto frames = model_file::frames_of_stack(node.at("metadata").value("stack_trace", ""));
-    const std::string what = error.what();
-    if (frames.empty() || what.starts_with(frames.front().file)) throw;
-    throw core::Error(error.kind(),
-                      frames.front().file + ":" + std::to_string(frames.front().line) + ": " + what,
-                      error.hint());
+    throw with_line(error, node);
+  } catch (const c10::Error& error) {
+    const std::string what = error.what_without_backtrace();
+    throw with_line(
+        untranslated("the call of " + target + " (" + what.substr(0, what.find('\n')) + ")"), node);
+  }
+}
+
+void GraphBuilder::add_by_kind(const std::string& target, const Json& node, Names& names) {
+  if (arithmetic_of(target) != nullptr || target == "_operator.pow" || target == "_operator.pos" ||
+      target == "torch.sym_ite") {
+    add_arithmetic(target, node, names);
+  } else if (target.starts_with("torch.ops.higher_order.")) {
+    add_higher_order(target, node, names);
+  } else {
+    add_operator(target, node, names);
   }
 }
 
@@ -246,15 +288,23 @@ void GraphBuilder::add_operator(const std::string& target, const Json& node, Nam
   for (const c10::Argument& argument : schema.arguments()) {
     operands.push_back(operand_of(argument, node, names));
   }
-  Node* made = put(
-      graph_.create(c10::Symbol::fromQualString(wanted.name), operands, schema.returns().size()));
-  for (std::size_t i = 0; i < schema.returns().size(); ++i) {
-    made->outputs()[i]->setType(schema.returns()[i].type());
-  }
+  const auto made_of = [&](c10::Symbol symbol) {
+    Node* made = graph_.create(symbol, operands, schema.returns().size());
+    for (std::size_t i = 0; i < schema.returns().size(); ++i) {
+      made->outputs()[i]->setType(schema.returns()[i].type());
+    }
+    return made;
+  };
+  Node* made = made_of(c10::Symbol::fromQualString(wanted.name));
   const torch::jit::Operator* found = made->maybeOperator();
   if (found == nullptr || found->schema().overload_name() != wanted.overload) {
-    throw untranslated("the call of " + target + " with arguments of these types");
+    made->destroy();
+    made = made_of(exact_operator(wanted, schema));
+    if (made->maybeOperator() == nullptr) {
+      throw untranslated("the call of " + target + " with arguments of these types");
+    }
   }
+  put(made);
   bind(node.at("outputs"), made->outputs(), names);
 }
 
@@ -526,6 +576,13 @@ void GraphBuilder::bind(const Json& outputs, at::ArrayRef<Value*> values, Names&
       for (std::size_t i = 0; i < given.size(); ++i)
         names[text_of(given[i].at("name"))] = parts->output(i);
     } else if (kind == "as_sym_int" || kind == "as_sym_float" || kind == "as_sym_bool") {
+      // What `item` gives is a number of any type, and the export knows which.
+      const c10::TypePtr type = kind == "as_sym_int"     ? c10::TypePtr(c10::IntType::get())
+                                : kind == "as_sym_float" ? c10::TypePtr(c10::FloatType::get())
+                                                         : c10::TypePtr(c10::BoolType::get());
+      if (value->type()->kind() == c10::TypeKind::NumberType) {
+        value = graph_.insertUncheckedCast(value, type);
+      }
       if (given.contains("as_name")) names[text_of(given.at("as_name"))] = value;
     } else {
       throw untranslated("a result " + kind);

@@ -53,6 +53,7 @@ class GraphBuilder {
   using Values = std::vector<Value*>;
 
   void add_node(const Json& node, Names& names);
+  void add_by_kind(const std::string& target, const Json& node, Names& names);
   void add_operator(const std::string& target, const Json& node, Names& names);
   void add_arithmetic(const std::string& target, const Json& node, Names& names);
   void add_higher_order(const std::string& target, const Json& node, Names& names);
@@ -69,7 +70,7 @@ class GraphBuilder {
                  const c10::TypePtr& wanted);
   /// @param length  of a list that one value stands for; 0 = none
   Value* fitted(Value* value, const c10::TypePtr& wanted, std::int32_t length);
-  Value* named(const std::string& name, const Names& names) const;
+  [[nodiscard]] Value* named(const std::string& name, const Names& names) const;
   Value* as_bool(Value* value);
   Value* power(Value* base, const Json& exponent);
   void flatten(const Json& argument, const Names& names, Values& into);

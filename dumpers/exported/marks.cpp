@@ -10,8 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "dumpers/capture/torch/torch_compat.h"
-
 namespace repro_check::exported {
 
 using torch::jit::pop;
@@ -39,8 +37,6 @@ void wrap_number(Stack& stack) {
   stack.emplace_back(std::move(tensor));
 }
 
-bool is_real(at::ScalarType type) { return at::isFloatingType(type) || at::isComplexType(type); }
-
 /// `3`, `2 to 64`, `2 or more`.
 std::string bounds_text(std::int64_t least, std::int64_t most) {
   if (least == most) return std::to_string(least);
@@ -51,7 +47,7 @@ std::string bounds_text(std::int64_t least, std::int64_t most) {
 void expect_tensor(Stack& stack) {
   const std::vector<std::int64_t> most = pop(stack).toIntVector();
   const std::vector<std::int64_t> least = pop(stack).toIntVector();
-  const auto dtype = static_cast<at::ScalarType>(pop(stack).toInt());
+  pop(stack);  // the dtype
   const std::string name = pop(stack).toStringRef();
   const at::Tensor input = pop(stack).toTensor();
   TORCH_CHECK(static_cast<std::size_t>(input.dim()) == least.size(),
@@ -73,21 +69,11 @@ void expect_tensor(Stack& stack) {
                 ", and the model was exported for ",
                 bounds_text(least[i], most[i]));
   }
-  TORCH_CHECK(dtype == at::ScalarType::Undefined || is_real(dtype) == is_real(input.scalar_type()),
-              "input \"",
-              name,
-              "\" is ",
-              capture::scalar_type_name(input.scalar_type()),
-              ", and the model was exported for ",
-              capture::scalar_type_name(dtype));
 }
 
-void expect_value(Stack& stack) {
-  const std::string name = pop(stack).toStringRef();
-  TORCH_CHECK(pop(stack).toBool(),
-              "input \"",
-              name,
-              "\" has another value than the one that the model was exported with");
+void expect(Stack& stack) {
+  const std::string otherwise = pop(stack).toStringRef();
+  TORCH_CHECK(pop(stack).toBool(), otherwise);
 }
 
 template <typename Work>
@@ -107,7 +93,7 @@ void register_operators() {
       made_operator(std::string(kExpectTensor) +
                         "(Tensor input, str name, int dtype, int[] least, int[] most) -> ()",
                     expect_tensor),
-      made_operator(std::string(kExpectValue) + "(bool holds, str name) -> ()", expect_value)});
+      made_operator(std::string(kExpect) + "(bool holds, str otherwise) -> ()", expect)});
 }
 
 }  // namespace repro_check::exported

@@ -29,11 +29,11 @@ inline constexpr const char* kWrapNumber = "repro_check::wrap_number";
 /// `(bool flag) -> Scalar`: the flag itself. TorchScript's types take none for a Scalar.
 inline constexpr const char* kAsScalar = "repro_check::as_scalar";
 /// `(Tensor input, str name, int dtype, int[] least, int[] most) -> ()`: raises unless each size
-/// lies between two bounds, and the tensor holds floating numbers where the one that was exported
-/// with did.
+/// lies between two bounds. The dtype, which Python does not check either, is for those who
+/// describe the input.
 inline constexpr const char* kExpectTensor = "repro_check::expect_tensor";
-/// `(bool holds, str name) -> ()`: raises unless an input has the value that was exported with.
-inline constexpr const char* kExpectValue = "repro_check::expect_value";
+/// `(bool holds, str otherwise) -> ()`: raises unless it holds.
+inline constexpr const char* kExpect = "repro_check::expect";
 
 /// Registers the operators, once a process.
 void register_operators();

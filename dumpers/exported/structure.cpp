@@ -92,7 +92,20 @@ c10::TypePtr input_type(const Structure& structure, const std::vector<c10::TypeP
   if (structure.kind == Kind::kDict && are_alike && !structure.names.empty()) {
     return c10::DictType::create(c10::StringType::get(), types.front());
   }
-  throw untranslated("an input of type " + structure.type + " with parts of several types");
+  throw untranslated("an input of type " + structure.type +
+                     " that is empty or has parts of several types");
+}
+
+std::vector<std::string> sources_of(const Structure& structure, const std::string& base) {
+  if (structure.kind == Kind::kLeaf) return {base};
+  std::vector<std::string> sources;
+  for (std::size_t i = 0; i < structure.parts.size(); ++i) {
+    const std::string key =
+        structure.names.empty() ? std::to_string(i) : "'" + structure.names[i] + "'";
+    const auto inside = sources_of(structure.parts[i], base + "[" + key + "]");
+    sources.insert(sources.end(), inside.begin(), inside.end());
+  }
+  return sources;
 }
 
 std::vector<JitValue*> unpack(Graph& graph, const Structure& structure, JitValue* value) {

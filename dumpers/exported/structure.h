@@ -31,6 +31,9 @@ Structure parse_structure(const std::string& text);
 /// @throws core::Error{kUsage} for one that an input cannot be given as
 c10::TypePtr input_type(const Structure& structure, const std::vector<c10::TypePtr>& leaves);
 
+/// How Python names the leaves: `base[0]['key']`.
+std::vector<std::string> sources_of(const Structure& structure, const std::string& base);
+
 /// Takes an input to pieces.
 /// @return its leaves, in order
 std::vector<torch::jit::Value*> unpack(torch::jit::Graph& graph,

@@ -70,13 +70,19 @@ ExportedFile read_exported_file(const std::filesystem::path& file) {
   std::string model;
   std::string weights;
   std::string constants;
+  std::string order = "little";
   bool is_compiled = false;
   visit_entries(file, [&](const std::string& name, const EntryReader& read) {
+    if (name.ends_with("/byteorder")) order = read(order.size());
     if (name.ends_with("/models/model.json")) model = read(kMostJson);
     if (name.ends_with("/model_weights_config.json")) weights = read(kMostJson);
     if (name.ends_with("/model_constants_config.json")) constants = read(kMostJson);
     if (!entry_below(name, "aotinductor").empty()) is_compiled = true;
   });
+  if (order != "little") {
+    throw core::usage_error(file.string() + ": was written by a machine of another byte order",
+                            "export the model on one like this");
+  }
   if (model.empty() && is_compiled) {
     throw core::usage_error(
         file.string() + ": holds compiled code (AOTInductor), and no graph of operators",

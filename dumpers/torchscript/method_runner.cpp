@@ -380,8 +380,8 @@ using AttributeChain = std::optional<std::vector<std::string>>;
 /// ties a node to its frame meanwhile is the call stack it carries: passes hand it on.
 class Instrumenter {
  public:
-  Instrumenter(const torch::jit::Module& module, SiteTable& sites)
-      : paths_(module), sites_(sites) {}
+  Instrumenter(const torch::jit::Module& module, SiteTable& sites, bool as_it_is)
+      : paths_(module), sites_(sites), as_it_is_(as_it_is) {}
 
   InstrumentedGraph run(Function& method) {
     method.ensure_defined();
@@ -391,7 +391,7 @@ class Instrumenter {
     root_ = &frames_.emplace_back(CallFrame{nullptr, {}, method.name(), root.path, root.type});
     Block& body = *result_.graph->block();
     inline_range(*body.nodes().begin(), body.return_node(), {root_, {}}, {}, 0);
-    torch::jit::runNooptPassPipeline(result_.graph);
+    if (!as_it_is_) torch::jit::runNooptPassPipeline(result_.graph);
     mark_block(*result_.graph->block());
     return std::move(result_);
   }
@@ -595,6 +595,7 @@ class Instrumenter {
 
   ModulePaths paths_;
   SiteTable& sites_;
+  bool as_it_is_;
   InstrumentedGraph result_;
   const Value* self_ = nullptr;
   const CallFrame* root_ = nullptr;
@@ -614,9 +615,10 @@ class Instrumenter {
 /// @param sites   receives the places
 InstrumentedGraph instrument(const torch::jit::Module& module,
                              torch::jit::Function& method,
-                             SiteTable& sites) {
+                             SiteTable& sites,
+                             bool as_it_is) {
   register_marker();
-  return Instrumenter(module, sites).run(method);
+  return Instrumenter(module, sites, as_it_is).run(method);
 }
 
 /// What TorchScript's executor goes by, as the manifest names it.
@@ -675,11 +677,15 @@ std::vector<core::Setting> ExecutorPin::settings() const {
   return settings;
 }
 
-MethodRunner::MethodRunner(torch::jit::Module module, torch::jit::Method method, bool optimize)
+MethodRunner::MethodRunner(torch::jit::Module module,
+                           torch::jit::Method method,
+                           bool optimize,
+                           bool as_it_is)
     : module_(std::move(module)),
       paths_(module_),
       method_(std::move(method)),
       optimize_(optimize),
+      as_it_is_(as_it_is),
       last_asked_(kNowhere),
       stopped_at_(kNowhere) {
   prepare_all();
@@ -708,7 +714,7 @@ void MethodRunner::mark_all_lanes() {
 }
 
 torch::jit::Code MethodRunner::prepare(torch::jit::Function& function) {
-  InstrumentedGraph instrumented = instrument(module_, function, sites_);
+  InstrumentedGraph instrumented = instrument(module_, function, sites_, as_it_is_);
   seeding_.insert(seeding_.end(), instrumented.seeding.begin(), instrumented.seeding.end());
   fixed_flags_.merge(instrumented.fixed_flags);
   // Straight to the interpreter: an executor would run its passes once more, now over the whole of

@@ -138,7 +138,9 @@ class MethodRunner final : public capture::SiteProvider {
  public:
   /// @param optimize  run the method itself through LibTorch's executor, for auditing that; the
   ///                  place is then what the interpreter's call stack says
-  MethodRunner(torch::jit::Module module, torch::jit::Method method, bool optimize);
+  /// @param as_it_is  no pass of LibTorch's goes over the graph: they drop operators whose results
+  ///                  nobody uses, which Python calls in an exported program
+  MethodRunner(torch::jit::Module module, torch::jit::Method method, bool optimize, bool as_it_is);
 
   /// @param inputs  checked against the schema, without self
   /// @throws whatever LibTorch throws
@@ -167,6 +169,7 @@ class MethodRunner final : public capture::SiteProvider {
   ModulePaths paths_;
   torch::jit::Method method_;
   bool optimize_;
+  bool as_it_is_;
   SiteTable sites_;
   torch::jit::Code code_;
   std::vector<torch::jit::Code> pre_hooks_;

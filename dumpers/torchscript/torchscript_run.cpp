@@ -139,12 +139,19 @@ class PreparedRun final : public TorchScriptRun {
         model_(load_model(run, device_)),
         model_digest_(core::digest_file(run.model.path)),
         method_(find_method(model_.module, run.model.method, run.model.path)) {
+    if (model_.is_exported && run.optimize_executor) {
+      throw usage_error(
+          "/optimize_executor: an exported program never goes through the executor of "
+          "TorchScript",
+          "leave the key out");
+    }
     for (const auto& facts : {facts_of_weights(run.model), facts_of_mode(run.model, model_)}) {
       facts_.insert(facts_.end(), facts.begin(), facts.end());
     }
     build_calls(hdf5);
     // Last, since it is not cheap: a mistake in the inputs is told before.
-    runner_ = std::make_unique<MethodRunner>(model_.module, method_, run_.optimize_executor);
+    runner_ = std::make_unique<MethodRunner>(
+        model_.module, method_, run_.optimize_executor, model_.is_exported);
     load_seconds_ = seconds_since(start_);
   }
 

@@ -193,14 +193,37 @@ class State(nn.Module):
         return [self.norm(x) + options["bias"], y[:, None] + self.table, x.to(torch.bfloat16).float()]
 
 
+class Unused(nn.Module):
+    """Draws that nobody uses, in a branch too, and an assertion."""
+
+    def forward(self, x):
+        torch.rand(3)
+        y = torch.cond(x.sum() > 0, lambda t: (t.sin(), t + torch.rand(3))[1], lambda t: t - 1, (x,))
+        nn.functional.dropout(y, training=True)
+        torch._assert_async((x < 9).all(), "planted assertion")
+        count = x.sum().to(torch.int64).item()
+        torch._check(count >= 0)
+        torch._check(count < 20)
+        return y + torch.rand(3), torch.zeros(count, 2), x.view(torch.int32), nn.functional.interpolate(
+            x[None, None], size=7)
+
+
 class Small(Exported):
+    def test_what_nobody_uses_is_called(self):
+        given = (torch.tensor([1.0, 2.0, 3.0]),)
+        self.save(Unused(), given)
+        self.assert_as_in_python(given, self.given(given), disable_dropout=False)
+        config = self.write_config({"model": {"path": "m.pt2"}, "inputs": self.given([torch.full((3,), 9.5)])})
+        result = self.tool("run", "-c", config, "--force")
+        self.assertEqual(result.code, 5, result.stdout)
+        self.assertIn("planted assertion", result.stdout)
+
     def test_dynamic_sizes(self):
         example = torch.randn(5, 4), torch.randn(5, 4)
         sizes = {0: torch.export.Dim("rows", min=2, max=64)}
         self.save(Shapes(), example, dynamic_shapes={"x": sizes, "y": sizes})
         given = torch.randn(7, 4), torch.randn(7, 4)
-        report = self.assert_as_in_python(given, self.given(given))
-        self.assertIn("Python would check before the run", json.dumps(report["warnings"]))
+        self.assert_as_in_python(given, self.given(given))
         names = [op["operator"] for op in self.operators("baseline")]
         self.assertIn("aten::split_with_sizes", " ".join(names))
 
@@ -210,6 +233,7 @@ class Small(Exported):
         self.save(Shapes(), example, dynamic_shapes={"x": sizes, "y": sizes})
         for shapes, said in (([(65, 4), (65, 4)], r'"x" has size 65 in dimension 0, .* 2 to 64'),
                              ([(5, 3), (5, 4)], r'"x" has size 3 in dimension 1, .* exported for 4'),
+                             ([(5, 4), (6, 4)], r"the sizes of the inputs do not fit: .*L\['y'\]\.size\(\)\[0\]"),
                              ([(5, 4, 1), (5, 4)], r'"x" has 3 dimensions, .* exported for 2')):
             config = self.write_config({"model": {"path": "m.pt2"},
                                         "inputs": self.given([torch.ones(shape) for shape in shapes])})
@@ -242,6 +266,16 @@ class Small(Exported):
         refused = self.tool("run", "-c", config, "--force")
         self.assertEqual(refused.code, 5, refused.stderr)
         self.assertIn('"gain" has another value than the one that the model was exported with', refused.stdout)
+
+    def test_masks_and_scalars_by_init(self):
+        class Masked(nn.Module):
+            def forward(self, x, mask, scale):
+                return x.masked_fill(mask == 0, 0.0) * scale
+        self.save(Masked(), (torch.randn(2, 4), torch.ones(2, 4).long(), torch.tensor(2.0)))
+        self.assertEqual(self.tool("init", "m.pt2", "-o", "config.json").code, 0)
+        written = json.loads((self.folder / "config.json").read_text(encoding="utf-8"))
+        self.assertEqual([each["shape"] for each in written["inputs"]], [[2, 4], [2, 4], []])
+        self.assertEqual(self.tool("run", "-c", "config.json").code, 0)
 
     def test_a_call_by_init(self):
         self.save(Shapes(), (torch.randn(5, 4), torch.randn(5, 4)))
