@@ -562,6 +562,15 @@ Value* GraphBuilder::fitted(Value* value, const c10::TypePtr& wanted, std::int32
   return value;
 }
 
+/// What `item` gives is a number of any type, and the export knows which.
+Value* GraphBuilder::as_number_of(const std::string& kind, Value* value) {
+  if (value->type()->kind() != c10::TypeKind::NumberType) return value;
+  const c10::TypePtr type = kind == "as_sym_int"     ? c10::TypePtr(c10::IntType::get())
+                            : kind == "as_sym_float" ? c10::TypePtr(c10::FloatType::get())
+                                                     : c10::TypePtr(c10::BoolType::get());
+  return graph_.insertUncheckedCast(value, type);
+}
+
 void GraphBuilder::bind(const Json& outputs, at::ArrayRef<Value*> values, Names& names) {
   std::size_t next = 0;
   for (const Json& output : outputs) {
@@ -576,13 +585,7 @@ void GraphBuilder::bind(const Json& outputs, at::ArrayRef<Value*> values, Names&
       for (std::size_t i = 0; i < given.size(); ++i)
         names[text_of(given[i].at("name"))] = parts->output(i);
     } else if (kind == "as_sym_int" || kind == "as_sym_float" || kind == "as_sym_bool") {
-      // What `item` gives is a number of any type, and the export knows which.
-      const c10::TypePtr type = kind == "as_sym_int"     ? c10::TypePtr(c10::IntType::get())
-                                : kind == "as_sym_float" ? c10::TypePtr(c10::FloatType::get())
-                                                         : c10::TypePtr(c10::BoolType::get());
-      if (value->type()->kind() == c10::TypeKind::NumberType) {
-        value = graph_.insertUncheckedCast(value, type);
-      }
+      value = as_number_of(kind, value);
       if (given.contains("as_name")) names[text_of(given.at("as_name"))] = value;
     } else {
       throw untranslated("a result " + kind);

@@ -74,6 +74,7 @@ class GraphBuilder {
   Value* as_bool(Value* value);
   Value* power(Value* base, const Json& exponent);
   void flatten(const Json& argument, const Names& names, Values& into);
+  Value* as_number_of(const std::string& kind, Value* value);
   void bind(const Json& outputs, at::ArrayRef<Value*> values, Names& names);
   torch::jit::Node* put(torch::jit::Node* node);
   void stand_at(const Json& metadata);

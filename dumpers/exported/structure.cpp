@@ -102,7 +102,9 @@ std::vector<std::string> sources_of(const Structure& structure, const std::strin
   for (std::size_t i = 0; i < structure.parts.size(); ++i) {
     const std::string key =
         structure.names.empty() ? std::to_string(i) : "'" + structure.names[i] + "'";
-    const auto inside = sources_of(structure.parts[i], base + "[" + key + "]");
+    std::string part = base;
+    part.append("[").append(key).append("]");
+    const auto inside = sources_of(structure.parts[i], part);
     sources.insert(sources.end(), inside.begin(), inside.end());
   }
   return sources;
