@@ -35,6 +35,15 @@ namespace {
 
 using Program = nlohmann::ordered_json;
 
+/// `encoder.0.weight`: the module `encoder.0`, empty for the root, and its member.
+struct MemberName {
+  explicit MemberName(const std::string& name)
+      : owner(name, 0, name.find('.') == std::string::npos ? 0 : name.rfind('.')),
+        member(name.substr(name.rfind('.') + 1)) {}
+  std::string owner;
+  std::string member;
+};
+
 /// The modules of a program, made as their tensors come.
 class ModuleTree {
  public:
@@ -42,10 +51,8 @@ class ModuleTree {
       : unit_(std::make_shared<torch::jit::CompilationUnit>()), root_(made(type)) {}
 
   void put(const std::string& name, const at::Tensor& tensor, bool is_parameter) {
-    const std::size_t dot = name.rfind('.');
-    torch::jit::Module owner = dot == std::string::npos ? root_ : at(name.substr(0, dot));
-    const std::string member = name.substr(dot == std::string::npos ? 0 : dot + 1);
-    owner.register_parameter(member, tensor, !is_parameter);
+    const MemberName split(name);
+    at(split.owner).register_parameter(split.member, tensor, !is_parameter);
   }
 
   [[nodiscard]] const torch::jit::Module& root() const { return root_; }
@@ -57,11 +64,11 @@ class ModuleTree {
   }
 
   torch::jit::Module at(const std::string& path) {
+    if (path.empty()) return root_;
     if (const auto known = modules_.find(path); known != modules_.end()) return known->second;
-    const std::size_t dot = path.rfind('.');
-    torch::jit::Module owner = dot == std::string::npos ? root_ : at(path.substr(0, dot));
+    const MemberName split(path);
     const torch::jit::Module module = made({});
-    owner.register_module(path.substr(dot == std::string::npos ? 0 : dot + 1), module);
+    at(split.owner).register_module(split.member, module);
     return modules_.emplace(path, module).first->second;
   }
 
@@ -74,9 +81,8 @@ class ModuleTree {
 std::string root_type(const Program& graph) {
   for (const Program& node : graph.at("nodes")) {
     const std::string stack = node.at("metadata").value("nn_module_stack", "");
-    const std::string first = stack.substr(0, stack.find(';'));
-    if (first.empty() || first.starts_with('_')) continue;
-    return first.substr(first.find_last_of(".,") + 1);
+    const ModuleMark outermost = parse_mark(stack.substr(0, stack.find(';')));
+    if (!outermost.type.empty()) return outermost.type;
   }
   return {};
 }
@@ -121,13 +127,6 @@ c10::TypePtr type_of(const Leaf& leaf) {
   throw untranslated("an input " + kind);
 }
 
-std::string name_of(const Program& argument) {
-  const Program& value = model_file::item_of(argument).value;
-  if (!value.is_object()) return {};
-  const auto name = value.find(value.contains("name") ? "name" : "as_name");
-  return name == value.end() ? std::string() : name->get<std::string>();
-}
-
 class Translation {
  public:
   Translation(const Program& program,
@@ -166,7 +165,8 @@ class Translation {
       } else if (kind == "tensor_constant") {
         own(value, value.at("tensor_constant_name"), false);
       } else if (kind == "user_input") {
-        leaves_.push_back({&value.at("arg"), name_of(value.at("arg")), false});
+        leaves_.push_back(
+            {&value.at("arg"), name_in(model_file::item_of(value.at("arg")).value), false});
       } else if (kind == "constant_input") {
         leaves_.push_back({&value.at("value"), value.at("name"), true});
       } else {
@@ -186,14 +186,11 @@ class Translation {
   }
 
   torch::jit::Value* attribute(const std::string& name) {
-    const std::size_t dot = name.rfind('.');
-    torch::jit::Value* owner = self_;
-    if (dot != std::string::npos) {
-      torch::jit::Value*& known = modules_of_graph_[name.substr(0, dot)];
-      if (known == nullptr) known = attribute(name.substr(0, dot));
-      owner = known;
-    }
-    return graph_->insertGetAttr(owner, name.substr(dot == std::string::npos ? 0 : dot + 1));
+    const MemberName split(name);
+    if (split.owner.empty()) return graph_->insertGetAttr(self_, split.member);
+    torch::jit::Value*& owner = modules_of_graph_[split.owner];
+    if (owner == nullptr) owner = attribute(split.owner);
+    return graph_->insertGetAttr(owner, split.member);
   }
 
   void take_inputs() {

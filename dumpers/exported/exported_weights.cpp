@@ -42,6 +42,7 @@ std::optional<std::uint64_t> extent_of(const PickledTensor& tensor) {
 struct SavedTensor {
   std::string name;
   PickledTensor tensor;
+  std::uint64_t extent = 0;  ///< bytes from the begin of its storage
   bool has_gradient = false;
 };
 
@@ -59,10 +60,12 @@ SavedTensor saved_tensor(const std::filesystem::path& file,
                                 " is no plain tensor: it lies in a pickle, which is not loaded",
                             "export the model with plain dense tensors");
   }
-  if (!capture::scalar_type_of(tensor->dtype) || !extent_of(*tensor)) {
+  const auto extent = extent_of(*tensor);
+  if (!capture::scalar_type_of(tensor->dtype) || !extent) {
     throw refusal(file, name + " has a dtype or a size that is not known");
   }
-  return {name, std::move(*tensor), payload.at("tensor_meta").value("requires_grad", false)};
+  return {
+      name, std::move(*tensor), *extent, payload.at("tensor_meta").value("requires_grad", false)};
 }
 
 /// @param storage  of bytes
@@ -92,9 +95,7 @@ std::map<std::string, at::Tensor> read_tensors(const std::filesystem::path& file
         const auto entry = by_entry.find(model_file::entry_below(name, folder));
         if (entry == by_entry.end()) return;
         std::uint64_t needed = 0;
-        for (const SavedTensor& saved : entry->second) {
-          needed = std::max(needed, extent_of(saved.tensor).value_or(0));
-        }
+        for (const SavedTensor& saved : entry->second) needed = std::max(needed, saved.extent);
         if (needed > bytes_of_file) throw refusal(file, name + " is shorter than its tensors");
         // Memory of LibTorch's own: how it is aligned decides how some kernels go through it.
         const std::string bytes = read(needed + 1);

@@ -31,19 +31,8 @@ using torch::jit::Value;
 
 std::string text_of(const Json& value) { return value.get<std::string>(); }
 
-/// `torch.nn.modules.conv.Conv2d` -> `Conv2d`.
+/// `torch.ops.higher_order.cond` -> `cond`.
 std::string last_name(const std::string& name) { return name.substr(name.rfind('.') + 1); }
-
-/// The innermost module of `key,path,type;key,path,type`; a second call of one is `path@1`.
-ModuleMark module_of(const std::string& stack) {
-  const std::string last = stack.substr(stack.rfind(';') + 1);
-  const std::size_t type = last.rfind(',');
-  const std::size_t path =
-      type == 0 || type == std::string::npos ? type : last.rfind(',', type - 1);
-  if (path == std::string::npos || last.starts_with('_')) return {};
-  const std::string name = last.substr(path + 1, type - path - 1);
-  return {name.substr(0, name.find('@')), last_name(last.substr(type + 1))};
-}
 
 /// As TorchScript's tracer writes a stack, which is how places are read.
 std::string trace_text(const std::string& stack) {
@@ -154,9 +143,9 @@ const c10::FunctionSchema& schema_of(const OperatorName& wanted, const std::stri
   throw core::usage_error(
       "the operator " + target + " is not one of LibTorch",
       "name the library that registers it, \"extensions\": [\"libmy.so\"]; one that Python "
-      "registers "
-      "is there in Python alone: repro-check run -- python FILE.py; one of a newer PyTorch needs a "
-      "recorder of that");
+      "registers is there in Python alone: repro-check run -- python FILE.py; one of a newer "
+      "PyTorch "
+      "needs a recorder of that");
 }
 
 /// TorchScript finds an operator by its name and the types of its arguments, which fit several
@@ -200,6 +189,13 @@ bool is_number(const c10::TypePtr& type) {
   return type->isSubtypeOf(*c10::NumberType::get()) || type->kind() == c10::TypeKind::BoolType;
 }
 
+/// @param given  what an Argument of the schema holds; a constant has no name
+std::string bound_name(const Json& given) {
+  std::string name = name_in(given);
+  if (name.empty()) throw untranslated("a value without a name");
+  return name;
+}
+
 /// Names the line of the program that a node is of.
 core::Error with_line(const core::Error& error, const Json& node) {
   const auto frames = model_file::frames_of_stack(node.at("metadata").value("stack_trace", ""));
@@ -210,6 +206,12 @@ core::Error with_line(const core::Error& error, const Json& node) {
 }
 
 }  // namespace
+
+std::string name_in(const Json& value) {
+  if (!value.is_object()) return {};
+  const auto name = value.find(value.contains("name") ? "name" : "as_name");
+  return name == value.end() ? std::string() : name->get<std::string>();
+}
 
 core::Error untranslated(const std::string& what) {
   return core::usage_error(
@@ -227,7 +229,7 @@ void GraphBuilder::stand_at(const Json& metadata) {
   const std::string stack = metadata.value("nn_module_stack", "");
   torch::jit::ScopePtr& scope = scopes_[stack];
   if (!scope) {
-    const ModuleMark mark = module_of(stack);
+    const ModuleMark mark = parse_mark(stack.substr(stack.rfind(';') + 1));  // the innermost
     scope = mark.type.empty() ? c10::make_intrusive<torch::jit::Scope>() : scope_of(mark);
   }
   graph_.set_current_scope(scope);
@@ -402,9 +404,7 @@ void GraphBuilder::add_higher_order(const std::string& target, const Json& node,
     const bool is_list = value.is_array();
     for (std::size_t i = 0; i < (is_list ? value.size() : 1); ++i, ++next) {
       const Json& item = is_list ? value[i] : value;
-      if (!item.is_object()) continue;
-      const char* key = item.contains("name") ? "name" : "as_name";
-      names[text_of(item.at(key))] = made.at(next);
+      if (item.is_object()) names[bound_name(item)] = made.at(next);
     }
   }
 }
@@ -414,9 +414,7 @@ GraphBuilder::Values GraphBuilder::inline_graph(const Json& graph, const Values&
   std::size_t next = 0;
   for (const Json& input : graph.at("inputs")) {
     const Json& value = model_file::item_of(input).value;
-    if (value.is_object()) {
-      names[text_of(value.at(value.contains("name") ? "name" : "as_name"))] = operands.at(next);
-    }
+    if (value.is_object()) names[bound_name(value)] = operands.at(next);
     ++next;
   }
   add_nodes(graph, names);

@@ -19,6 +19,9 @@ namespace repro_check::exported {
 /// Values of a graph by the names that torch.export gave them.
 using Names = std::unordered_map<std::string, torch::jit::Value*>;
 
+/// The name of a value of a graph in what an Argument of the schema holds; empty for a constant.
+std::string name_in(const nlohmann::ordered_json& value);
+
 /// What this tool does not translate.
 core::Error untranslated(const std::string& what);
 

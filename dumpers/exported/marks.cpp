@@ -15,6 +15,16 @@ namespace repro_check::exported {
 using torch::jit::pop;
 using torch::jit::Stack;
 
+ModuleMark parse_mark(const std::string& entry) {
+  const std::size_t type = entry.rfind(',');
+  const std::size_t path =
+      type == 0 || type == std::string::npos ? std::string::npos : entry.rfind(',', type - 1);
+  if (path == std::string::npos || entry.starts_with('_')) return {};
+  const std::string name = entry.substr(path + 1, type - path - 1);
+  const std::string full_type = entry.substr(type + 1);
+  return {name.substr(0, name.find('@')), full_type.substr(full_type.rfind('.') + 1)};
+}
+
 torch::jit::ScopePtr scope_of(const ModuleMark& mark) {
   const auto root = c10::make_intrusive<torch::jit::Scope>();
   return root->push(c10::Symbol::scope(mark.type + ' ' + mark.path));

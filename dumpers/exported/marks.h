@@ -15,6 +15,10 @@ struct ModuleMark {
   std::string type;  ///< class name without its package
 };
 
+/// Of an entry `key,path,type` of what torch.export notes beside a node, `nn_module_stack`; a
+/// second call of a module is `path@1`. Without a type where the entry names none.
+ModuleMark parse_mark(const std::string& entry);
+
 torch::jit::ScopePtr scope_of(const ModuleMark& mark);
 
 /// Empty for a node without a mark.

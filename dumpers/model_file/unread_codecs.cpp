@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // libarchive's reader of zip archives names these, for contents that are packed or encrypted in
-// ways that LibTorch has none for. Only names of entries are read here, so that none is ever
-// called, and a program with its libraries inside need not have these in it.
+// ways that LibTorch has none for. model_file.cpp refuses such entries before they are read, so
+// that none is ever called, and a program with its libraries inside need not have these in it.
 #include <cstdlib>
 
 #define REPRO_CHECK_UNREAD(name)                       \

@@ -53,13 +53,13 @@ class Exported(harness.ToolTest):
         """Digests of the tensors that it returned."""
         return [each["digest"] for each in self.operators(run)[-1]["outputs"] if each.get("digest")]
 
-    def assert_as_in_python(self, example: tuple, inputs: list, name: str = "m.pt2", **fields):
+    def assert_as_in_python(self, example: tuple, inputs: list, name: str = "m.pt2", keywords=None, **fields):
         report = self.run_config(0, model={"path": name}, inputs=inputs, **fields)
         program = torch.export.load(str(self.folder / name)).module()
         torch.manual_seed(0)
         torch.set_num_threads(2)
         with torch.no_grad():
-            expected = flat(program(*example))
+            expected = flat(program(*example, **(keywords or {})))
         digests = [str(repro_check.digest.of_bytes(each.contiguous().numpy().tobytes())) for each in expected]
         self.assertEqual(self.returned(), digests)
         return report
@@ -253,13 +253,8 @@ class Small(Exported):
         name = self.save(State().eval(), (pair,), kwargs={"options": {"bias": bias}, "gain": 2, "none": None})
         x, y, b = self.given([*pair, bias])
         inputs = [{"name": "pair", "tuple": [x, y]}, {"name": "options", "dict": {"bias": b}}]
-        report = self.run_config(0, model={"path": name}, inputs=inputs)
-        program = torch.export.load(str(self.folder / name)).module()
-        torch.manual_seed(0)
-        with torch.no_grad():
-            expected = flat(program(pair, options={"bias": bias}, gain=2, none=None))
-        digests = [str(repro_check.digest.of_bytes(each.contiguous().numpy().tobytes())) for each in expected]
-        self.assertEqual(self.returned(), digests)
+        keywords = {"options": {"bias": bias}, "gain": 2, "none": None}
+        report = self.assert_as_in_python((pair,), inputs, keywords=keywords)
         self.assert_reproducible(report, 10)
         wrong = [*inputs, {"name": "gain", "value": 3}]
         config = self.write_config({"model": {"path": name}, "inputs": wrong})
