@@ -6,8 +6,7 @@ neither a block nor a root are let through by calls.c, at the price of a look in
 import fnmatch
 import weakref
 
-from . import calls, hooks
-from .borders import Border
+from . import borders, calls, hooks
 from .hooks import guarded, watch
 from .modules import Modules, unwrapped
 
@@ -48,6 +47,7 @@ class Blocks(Modules):
         self._let_pass = calls.let_pass  # when Python ends, modules die when this one may be gone
         for key in vars(self).get("_passing", ()):
             self._let_pass(key, False)
+        calls.set_in_root(False)
         super().forget()
         self._passing = {}  # id of a module whose calls are let through -> weak reference of one below no root
         self._told = {}  # id of a module -> _Told
@@ -57,17 +57,20 @@ class Blocks(Modules):
     def watch(self):
         recording = self._recording
         probe = recording.probe
-        for function in (probe.repro_check_begin_block, probe.repro_check_end_block):
-            function.restype = recording.ctypes.c_uint32
-        probe.repro_check_leave_block_module.restype = None
+        functions = (probe.repro_check_enter_block_module, probe.repro_check_leave_block_module,
+                     probe.repro_check_begin_block, probe.repro_check_end_block)
+        addresses = [recording.ctypes.cast(function, recording.ctypes.c_void_p).value for function in functions]
+        calls.tell_borders(addresses, recording.torch.Tensor, recording.torch.nn.Parameter, guarded(borders.opened),
+                           self._may_read, guarded(self._note))
         chosen = hooks.plan.get("blocks") or str(_FEW)
         self._most = int(chosen) if chosen.isdigit() else 0
         self._patterns = chosen.split(",")
         self._begin, self._end = guarded(self._begin_block), guarded(self._end_block)
-        compiling, cuda = recording.compiling, recording.torch.cuda
+        self._cuda = recording.torch.cuda
+        self._modes = getattr(recording.torch._C, "_len_torch_function_stack", lambda: 1)
 
         def before(module, /, *args, **kwargs):  # any of which may have a name of ours
-            if recording.ended or compiling() or (cuda.is_initialized() and cuda.is_current_stream_capturing()):
+            if recording.ended or self._is_made_elsewhere():
                 return None
             told = self._told.get(id(module)) or self._meet(module)
             return told and self._enter(told, module, args, kwargs)
@@ -85,6 +88,14 @@ class Blocks(Modules):
         cls = recording.torch.nn.Module
         watch(cls, "__call__", guarded(before), guarded(after), guarded(leave))
         calls.lets_pass(cls.__call__)
+
+    def _is_made_elsewhere(self):
+        """Whether what is called is compiled, or captured, and not run."""
+        return self._recording.compiling() or self._cuda.is_initialized() and self._cuda.is_current_stream_capturing()
+
+    def _may_read(self):
+        """Without making sure that no mode of the program's is told of what is asked of tensors."""
+        return not self._modes() and not self._is_made_elsewhere()
 
     def _inside(self):
         """What is told of and was called on this thread, the outermost first."""
@@ -104,9 +115,13 @@ class Blocks(Modules):
             inside[0].root.called.add(id(module))
         if told.is_replica and self._recording.ranks.enters and not self._recording.is_unread():
             guarded(self._recording.ranks.enter_replica)(module, args)
+        if not inside:
+            calls.set_in_root(told.root is not None and not told.root.is_first)
+        elif told.seen and not told.is_replica and inside[0].root is not None and not inside[0].root.is_first:
+            self._pass(id(module), None, told.number, told.begins, told.ends)  # in C from now on
         told.seen = True
         inside.append(told)
-        reads = self._recording.probe.repro_check_enter_block_module(told.number)
+        reads = calls.enter_block(told.number)
         if reads and told.begins:
             self._begin(told, module.training, args, kwargs)
         return [told, reads]
@@ -117,9 +132,11 @@ class Blocks(Modules):
         inside = self._inside()
         while inside and inside.pop() is not told:
             pass
-        self._recording.probe.repro_check_leave_block_module()
-        if told.root is not None and told.root.is_first and not inside:
-            self._end_first_call(told.root)
+        calls.leave_block()
+        if not inside:
+            calls.set_in_root(False)
+            if told.root is not None and told.root.is_first:
+                self._end_first_call(told.root)
 
     def region(self, compiled):
         """`compiled`, code that a compiler made of modules, which nothing calls any more: what goes in and comes out
@@ -133,7 +150,7 @@ class Blocks(Modules):
         @guarded
         def enter(args):
             self._inside().append(told)
-            reads = self._recording.probe.repro_check_enter_block_module(told.number)
+            reads = calls.enter_block(told.number)
             if reads:
                 self._begin(told, training(), [each for each in args if type(each) is not parameter], {})
             return [told, reads]
@@ -157,17 +174,20 @@ class Blocks(Modules):
         return run
 
     def _begin_block(self, told, training, args, kwargs):
-        border = Border(self._recording.torch).add(args).add(kwargs)
-        self._note(border, self._recording.probe.repro_check_begin_block(told.number, training, *border.told()))
+        self._note(calls.begin_block(told.number, training, args, kwargs))
 
     def _end_block(self, told, result):
-        border = Border(self._recording.torch).add(result)
-        self._note(border, self._recording.probe.repro_check_end_block(told.number, *border.told()))
+        self._note(calls.end_block(told.number, result))
 
-    def _note(self, border, unread):
-        if unread:
-            border.note_unread()
-        for kind in border.unopened:
+    def _note(self, said, error=None):
+        if error is not None:
+            hooks.note("border", error)
+        if said is None:
+            return
+        unopened, tensors = said
+        if tensors is not None:
+            unopened = unopened + borders.unread(tensors, self._recording.plain)
+        for kind in unopened:
             self._unopened[kind] = self._unopened.get(kind, 0) + 1
 
     def _meet(self, module):
@@ -188,8 +208,9 @@ class Blocks(Modules):
             root.called.add(key)
         return None
 
-    def _pass(self, key, reference=None):
-        self._let_pass(key, True)
+    def _pass(self, key, reference=None, *block):
+        """@param block  what a call is of a block, see let_pass() of calls.c"""
+        self._let_pass(key, True, *block)
         self._passing[key] = reference
 
     def _tell_again(self, key):
@@ -248,6 +269,7 @@ class Blocks(Modules):
             return
         root.chosen = [(path, [weakref.ref(each) for each in modules]) for path, modules in chosen]
         for key, told in root.told.items():
+            self._tell_again(key)
             told.begins = told.ends = False
             if not told.is_replica and self._told.get(key) is told:
                 del self._told[key]

@@ -4,8 +4,7 @@
    signature as before, and no frame of ours is in its tracebacks or on its stack.
 
    A function of Python, or of Cython, is called through a pointer in the object; a function in C
-   through one in its definition. Both have lain in the same place since Python 3.8. Built without
-   the headers of Python, for all of its releases that have a global interpreter lock.
+   through one in its definition. Both have lain in the same place since Python 3.8.
 
    While a hook runs, the program's own signal handlers wait: what they raise is raised when the
    hook is through, in the program's code. */
@@ -17,99 +16,10 @@
 #include <string.h>
 #include <sys/types.h>
 
+#include "borders.h"
+#include "interpreter.h"
+
 #define EXPORTED __attribute__((visibility("default")))
-
-/* What is used of Python. */
-typedef struct type type;
-typedef struct {
-  ssize_t references;
-  type* kind;
-} object;
-struct type {
-  object head;
-  ssize_t size;
-  const char* name;
-  ssize_t basic_size, item_size;
-  void* deallocate;
-  ssize_t vectorcall_offset;
-};
-typedef object* vectorcall(object*, object* const*, size_t, object*);
-typedef struct {
-  const char* name;
-  void* function;
-  int flags;
-  const char* text;
-} method;
-typedef struct {
-  object head;
-  method* definition;
-  object* self;
-} c_function;
-typedef struct {
-  object head;
-  object *owner, *name, *full_name;
-  method* definition;
-} c_method;
-typedef struct {
-  object head;
-  void* initialise;
-  ssize_t index;
-  object* copy;
-  const char *name, *text;
-  ssize_t size;
-  method* methods;
-  void *slots, *traverse, *clear, *release;
-} module;
-
-enum {
-  kVarargs = 0x1,
-  kKeywords = 0x2,
-  kNoArgs = 0x4,
-  kOne = 0x8,
-  kFast = 0x80,
-  kMethod = 0x200,
-  kShapes = kVarargs | kKeywords | kNoArgs | kOne | kFast | kMethod,
-  kApi = 1013
-};
-#define HAS_VECTORCALL (1UL << 11)
-#define ARGUMENTS_OFFSET ((size_t)1 << (8 * sizeof(size_t) - 1))
-
-extern object _Py_NoneStruct, *PyExc_TypeError, *PyExc_RuntimeError;
-extern type PyFunction_Type, PyCFunction_Type, PyMethodDescr_Type, PyModule_Type, PyType_Type;
-extern void Py_IncRef(object*), Py_DecRef(object*);
-extern void PyErr_Fetch(object**, object**, object**), PyErr_Restore(object*, object*, object*);
-extern void PyErr_NormalizeException(object**, object**, object**);
-extern int PyException_SetTraceback(object*, object*);
-extern void PyErr_SetString(object*, const char*), PyErr_Clear(void);
-extern object *PyErr_Occurred(void), *PyErr_NoMemory(void),
-    *PyErr_Format(object*, const char*, ...);
-extern object *PyTuple_New(ssize_t), *PyTuple_GetItem(object*, ssize_t);
-extern ssize_t PyTuple_Size(object*), PyDict_Size(object*);
-extern int PyTuple_SetItem(object*, ssize_t, object*);
-extern int PyDict_Next(object*, ssize_t*, object**, object**),
-    PyDict_SetItem(object*, object*, object*);
-extern object *PyDict_New(void), *PyObject_Call(object*, object*, object*);
-extern object *PyObject_GetAttrString(object*, const char*), *PyImport_ImportModule(const char*);
-extern object *PyCFunction_NewEx(method*, object*, object*), *PyModule_Create2(module*, int);
-extern object *PyLong_FromLong(long), *PyEval_GetFrame(void);
-extern long PyLong_AsLong(object*);
-extern int PyCallable_Check(object*), PyType_IsSubtype(type*, type*),
-    Py_AddPendingCall(int (*)(void*), void*);
-extern unsigned long PyType_GetFlags(type*);
-extern const char *Py_GetVersion(void), *PyUnicode_AsUTF8(object*);
-/* Since 3.11. */
-extern void PyThreadState_EnterTracing(void*) __attribute__((weak));
-extern void PyThreadState_LeaveTracing(void*) __attribute__((weak));
-extern void* PyThreadState_Get(void);
-/* Since 3.12; before, what it does is done here. */
-extern void PyFunction_SetVectorcall(object*, vectorcall*) __attribute__((weak));
-
-#define NONE (&_Py_NoneStruct)
-
-static object* held_reference(object* one) {
-  Py_IncRef(one);
-  return one;
-}
 
 static _Thread_local int holding; /* hooks that run */
 
@@ -122,10 +32,6 @@ static void enter_hook(void) {
 static void leave_hook(void) {
   if (PyThreadState_LeaveTracing != NULL) PyThreadState_LeaveTracing(PyThreadState_Get());
   --holding;
-}
-
-static void drop(object* one) {
-  if (one != NULL) Py_DecRef(one);
 }
 
 static int is_a(object* one, type* kind) {
@@ -611,31 +517,33 @@ static watch** place_of(const object* function) {
   return &table[place % kTable];
 }
 
-/* Objects whose calls no hook is told of, by address: open addressing, at most half full. Most
-   calls of modules are of these, so that asking must cost next to nothing. */
-static uintptr_t* passing;
+/* Objects whose calls no hook in Python is told of, by address: open addressing, at most half full.
+   Most calls of modules are of these, so that asking must cost next to nothing. */
+typedef struct {
+  uintptr_t address;
+  uint32_t block; /* 0 = the call is let through; else what it is of a call of a block */
+} known;
+static known* passing;
 static size_t passing_size, passing_used; /* places, and those that are or were taken */
 enum { kWasTaken = 1 };                   /* no address */
+static _Thread_local int in_root; /* whether blocks are called here by a root that is known */
 
-static uintptr_t* passing_place(uintptr_t* places, size_t size, uintptr_t address) {
+static known* passing_place(known* places, size_t size, uintptr_t address) {
   size_t place = (address >> 4) * 0x9E3779B97F4A7C15u >> 32;
-  while (places[place & (size - 1)] != 0 && places[place & (size - 1)] != address) ++place;
+  while (places[place & (size - 1)].address != 0 && places[place & (size - 1)].address != address) {
+    ++place;
+  }
   return &places[place & (size - 1)];
-}
-
-static int passes(const object* asked) {
-  return passing_used != 0 &&
-         *passing_place(passing, passing_size, (uintptr_t)asked) == (uintptr_t)asked;
 }
 
 static int grow_passing(void) {
   const size_t size = passing_size == 0 ? 1024 : 2 * passing_size;
-  uintptr_t* places = calloc(size, sizeof *places);
+  known* places = calloc(size, sizeof *places);
   size_t used = 0;
   if (places == NULL) return -1;
   for (size_t i = 0; i < passing_size; ++i) {
-    if (passing[i] <= kWasTaken) continue;
-    *passing_place(places, size, passing[i]) = passing[i];
+    if (passing[i].address <= kWasTaken) continue;
+    *passing_place(places, size, passing[i].address) = passing[i];
     ++used;
   }
   free(passing);
@@ -645,33 +553,81 @@ static int grow_passing(void) {
   return 0;
 }
 
-/* let_pass(id, passes): calls of the object with that id are let through, or are told of again. */
+/* let_pass(id, passes): calls of the object with that id are let through, or are told of again.
+   let_pass(id, True, number, begins, ends): they are let through inside of a root as what they are
+   of a block. */
 static object* hooks_let_pass(object* self, object* const* given, ssize_t count) {
   uintptr_t address;
-  uintptr_t* place;
+  known* place;
+  uint32_t block = 0;
   (void)self;
-  if (count != 2) {
-    PyErr_SetString(PyExc_TypeError, "let_pass(id, passes)");
+  if (count != 2 && count != 5) {
+    PyErr_SetString(PyExc_TypeError, "let_pass(id, passes, number, begins, ends)");
     return NULL;
   }
   address = (uintptr_t)PyLong_AsLong(given[0]);
+  if (count == 5) {
+    block = (uint32_t)PyLong_AsLong(given[2]) << kBlockShift;
+    if (given[3] == &_Py_TrueStruct) block |= kBegins;
+    if (given[4] == &_Py_TrueStruct) block |= kEnds;
+  }
   if (PyErr_Occurred() != NULL) return NULL;
   if (2 * (passing_used + 1) > passing_size && grow_passing() != 0) return PyErr_NoMemory();
   place = passing_place(passing, passing_size, address);
   if (PyLong_AsLong(given[1]) != 0) {
-    if (*place == 0) ++passing_used;
-    *place = address;
-  } else if (*place == address) {
-    *place = kWasTaken;
+    if (place->address == 0) ++passing_used;
+    place->address = address;
+    place->block = block;
+  } else if (place->address == address) {
+    place->address = kWasTaken;
   }
   return held_reference(NONE);
+}
+
+/* set_in_root(is_in): whether calls of blocks that the calling thread makes are let through. */
+static object* hooks_set_in_root(object* self, object* is_in) {
+  (void)self;
+  in_root = is_in == &_Py_TrueStruct;
+  return held_reference(NONE);
+}
+
+/* As around(), without a hook in Python. */
+static object* run_block(const call* made, uint32_t block) {
+  object* result;
+  int reads, raised;
+  enter_hook();
+  if (!may_read_borders()) {
+    leave_hook();
+    return around(made);
+  }
+  reads = enter_border(block);
+  if (reads) begin_call(block, made->arguments, made->count & ~ARGUMENTS_OFFSET, made->names);
+  leave_hook();
+  raised = has_deferred && holding == 0 && deliver(NULL) != 0;
+  result = raised ? NULL : run(made);
+  enter_hook();
+  if (reads && !raised) end_call(block, result);
+  leave_border();
+  leave_hook();
+  if (!has_deferred || holding != 0 || raised) return result;
+  if (result == NULL) {
+    Py_AddPendingCall(&deliver, NULL);
+  } else if (deliver(NULL) != 0) {
+    Py_DecRef(result);
+    return NULL;
+  }
+  return result;
 }
 
 static object* call_watched(object* function, object* const* given, size_t count, object* names) {
   const watch* of = *place_of(function);
   const call made = {.of = of, .arguments = given, .count = count, .names = names};
-  if (of->lets_pass && (count & ~ARGUMENTS_OFFSET) != 0 && passes(given[0])) {
-    return of->called(function, given, count, names);
+  if (of->lets_pass && (count & ~ARGUMENTS_OFFSET) != 0 && passing_used != 0) {
+    const known found = *passing_place(passing, passing_size, (uintptr_t)given[0]);
+    if (found.address == (uintptr_t)given[0]) {
+      if (found.block == 0) return of->called(function, given, count, names);
+      if (in_root && holding == 0) return run_block(&made, found.block);
+    }
   }
   return around(&made);
 }
@@ -928,11 +884,17 @@ static object* hooks_function_type(object* self, object* unused) {
   return held_reference((object*)class_of_watched());
 }
 
-static method methods[] = {{"function_type", (void*)&hooks_function_type, kNoArgs, NULL},
+static method methods[] = {{"tell_borders", (void*)&hooks_tell_borders, kFast, NULL},
+                           {"enter_block", (void*)&hooks_enter_block, kOne, NULL},
+                           {"leave_block", (void*)&hooks_leave_block, kNoArgs, NULL},
+                           {"begin_block", (void*)&hooks_begin_block, kFast, NULL},
+                           {"end_block", (void*)&hooks_end_block, kFast, NULL},
+                           {"function_type", (void*)&hooks_function_type, kNoArgs, NULL},
                            {"between", (void*)&hooks_between, kFast, NULL},
                            {"watch", (void*)&hooks_watch, kFast, NULL},
                            {"lets_pass", (void*)&hooks_lets_pass, kOne, NULL},
                            {"let_pass", (void*)&hooks_let_pass, kFast, NULL},
+                           {"set_in_root", (void*)&hooks_set_in_root, kOne, NULL},
                            {"given_by", (void*)&hooks_given_by, kOne, NULL},
                            {"defer_signals", (void*)&hooks_defer_signals, kNoArgs, NULL},
                            {"hold", (void*)&hooks_hold, kNoArgs, NULL},

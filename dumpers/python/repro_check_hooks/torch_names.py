@@ -51,6 +51,7 @@ NAMES: "Dict[str, Dict[str, Row]]" = {
         "_C._dynamo.eval_frame._FrameExecStrategy": ("2.7", "", _COMPILING),
         "_C._dynamo.eval_frame.set_code_exec_strategy": ("2.7", "", _COMPILING),
         "_C._dynamo.eval_frame.skip_code": ("2.0", "2.7", _COMPILING),
+        "_C._len_torch_function_stack": ("2.0", "", "borders of blocks are recorded in more time"),
         "_C._parse_dispatch_key": ("2.2", "", "operators that take functions fail under a recording"),
         "_ops._HIGHER_ORDER_OP_DEFAULT_FALLTHROUGH_DISPATCH_KEYS": (
             "2.2", "", "operators that take functions and are defined later fail under a recording"),

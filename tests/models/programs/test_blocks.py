@@ -232,6 +232,67 @@ class Borders(Blocks):
         self.assertEqual([row.unopened for row in rows], [0] * 6 + [2] + [0] * 6 + [2])
         self.assertEqual(self.summary["unopened"], [{"type": "__main__.Mine", "count": 2}, {"type": "torch.Tensor", "count": 2}])
 
+    def test_the_same_is_read_in_c_as_in_python(self):
+        """A block is told of in Python when its root is called the first and the second time, and always where the
+        program has a mode of functions of its own; else in C."""
+        rows = self.blocks("""
+            import collections, dataclasses, enum, numpy, signal, torch, transformers
+            from torch.overrides import TorchFunctionMode
+            @dataclasses.dataclass
+            class Data: x: torch.Tensor; scale: float = 2.0
+            class Mine:
+                def __init__(self, x): self.x = x
+            class Kind(enum.IntEnum): A = 3
+            class Tagged(torch.Tensor): pass
+            class Counts(TorchFunctionMode):
+                told = 0
+                def __torch_function__(self, function, types, args=(), kwargs=None):
+                    Counts.told += 1
+                    return function(*args, **(kwargs or {}))
+            class Take(torch.nn.Module):
+                def forward(self, given, *rest, **named):
+                    if named.get("fails"): raise KeyError("mine")
+                    return given
+            class Root(torch.nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.take, self.other = Take(), torch.nn.Identity()
+                def forward(self, *given, **named):
+                    try: return self.take(self.other(given[0]), *given[1:], **named)
+                    except KeyError as error: return str(error)
+            one = torch.arange(4.0)
+            deep = [one]
+            for _ in range(12): deep = [deep]
+            cache = transformers.DynamicCache()
+            cache.update(one.reshape(1, 1, 2, 2), one.reshape(1, 1, 2, 2) + 1, 0)
+            m, seen = Root(), []
+            m.take.register_forward_hook(lambda module, args, out: seen.append(len(args)))
+            values = [one, [one, (one, None)], {"a": one, "b": {"c": 1}}, collections.OrderedDict(a=one), Data(one), (1, 2.5, True),
+                      -2**63, 2**63, 1j, "text", "\\ud800", Kind.A, numpy.float64(2), Mine(one), numpy.arange(3), None,
+                      torch.float32, deep, [one] * 100, ["x" * 900] * 3, cache, transformers.modeling_outputs.ModelOutput(a=one),
+                      one.as_subclass(Tagged), torch.nn.Parameter(one), {}, ()]
+            for value in values:
+                m.train(len(seen) % 2 == 0)
+                for _ in range(4): m(value, "rest", one, flag=value)
+                with Counts(): m(value, "rest", one, flag=value)
+            for _ in range(4): print(m(one, fails=True))
+            signal.signal(signal.SIGUSR1, lambda *_: seen.append("told"))
+            m.take.register_forward_pre_hook(lambda module, args: signal.raise_signal(signal.SIGUSR1))
+            for _ in range(4): m(one)
+            print(seen, Counts.told)
+        """)
+        taken = [row for row in rows if row.path == "take"]
+        groups = [taken[i:i + 5] for i in range(0, 5 * 26, 5)]
+        for number, group in enumerate(groups):
+            self.assertEqual({(row.inputs, row.outputs, row.unopened, row.training) for row in group[1:]},
+                             {(group[0].inputs, group[0].outputs, group[0].unopened, group[0].training)}, number)
+        self.assertEqual({group[0].training for group in groups}, {True, False})
+        self.assertEqual(len({group[0].inputs for group in groups}), 17)  # nothing and containers say nothing
+        failed = taken[5 * 26:5 * 26 + 4]
+        self.assertEqual(len({(row.inputs, row.outputs) for row in failed}), 1)
+        self.assertEqual(len(taken), 5 * 26 + 8)
+        self.assertEqual([each["type"] for each in self.summary["unopened"]], ["__main__.Mine", "builtins.list"])
+
     def test_outputs_are_read_before_the_next_block_writes(self):
         rows = self.blocks("""
             import torch
