@@ -65,8 +65,9 @@ bool is_model(const std::filesystem::path& file) {
                     "configuration: repro-check init --program -o config.json -- python {0}",
                     shell_quote(file.string())));
   }
-  const bool is_text = model_file::identify_file(file) == model_file::FileKind::kText;
-  if (is_text && ending != ".pt" && ending != ".pth") return false;
+  const model_file::FileKind kind = model_file::identify_file(file);
+  if (kind == model_file::FileKind::kOnnx) return true;
+  if (kind == model_file::FileKind::kText && ending != ".pt" && ending != ".pth") return false;
   model_file::require_model(file);
   return true;
 }
@@ -144,7 +145,8 @@ void ConfigOptions::define(Options& options, bool required, bool with_positional
   const bool with_command = required && with_positional;
   const std::string positional = with_positional ? "config," : "";
   options.value(
-      positional + "-c,--config FILE  Configuration or model (TorchScript, .pt2); - reads stdin",
+      positional +
+          "-c,--config FILE  Configuration or model (TorchScript, .pt2, .onnx); - reads stdin",
       &file_,
       {.takes = Takes::kFile,
        .required = required && !with_command,
@@ -163,6 +165,12 @@ void ConfigOptions::define(Options& options, bool required, bool with_positional
 
 void ConfigOptions::set(const std::string& pointer, const std::string& value) {
   if (!value.empty()) sets_.push_back(pointer + "=" + value);
+}
+
+bool ConfigOptions::sets(const std::string& pointer) const {
+  return std::ranges::any_of(sets_, [&](const std::string& set) {
+    return set.starts_with(pointer + "=") || set.starts_with(pointer + "/");
+  });
 }
 
 std::vector<std::string> ConfigOptions::flags() const {

@@ -30,6 +30,8 @@ class ConfigOptions {
 
   /// As `--set POINTER=VALUE` does. @param value  JSON; empty: nothing is set
   void set(const std::string& pointer, const std::string& value);
+  /// Whether a flag or `--set` says something of the key, or of one below it.
+  [[nodiscard]] bool sets(const std::string& pointer) const;
 
   [[nodiscard]] bool given() const noexcept { return !file_.empty(); }
   /// As the user typed it.

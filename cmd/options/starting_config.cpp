@@ -251,9 +251,9 @@ StartingConfig starting_config(const std::string& model_path,
 StartingConfig ask_starting_config(const std::filesystem::path& model,
                                    const std::string& model_path,
                                    const std::string& method) {
-  const std::filesystem::path recorder = require_recorder(std::nullopt);
-  const std::string answer =
-      ask_recorder({{recorder, {"describe", model.string(), "--method", method}}});
+  RecorderCall call{require_recorder_of_model(model, std::nullopt)};
+  call.arguments.insert(call.arguments.end(), {"describe", model.string(), "--method", method});
+  const std::string answer = ask_recorder(call);
   return starting_config(model_path, method, Json::parse(answer, nullptr, false));
 }
 

@@ -2,6 +2,7 @@
 #include "cmd/recording/kit.h"
 
 #include <elf.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,6 +23,8 @@
 #include "core/error.h"
 #include "core/system/file_descriptor.h"
 #include "core/system/ownership.h"
+#include "core/text/text.h"
+#include "dumpers/model_file/model_file.h"
 
 namespace repro_check::cmd {
 namespace {
@@ -180,6 +183,27 @@ std::optional<fs::path> recorder_of_the_kit(const char* product) {
     if (!file.empty()) return file;
   }
   return std::nullopt;
+}
+
+/// The script, run by the first interpreter that has all that it imports.
+/// @throws core::Error{kUsage} naming what each lacks; core::Error{kInterrupted}
+ProcessPlan find_onnx_recorder(const fs::path& script) {
+  std::string lacking;
+  for (const fs::path& interpreter : interpreters()) {
+    ProcessPlan plan{interpreter, {"-B", script.string()}};
+    RecorderCall asked{plan};
+    asked.arguments.emplace_back("version");
+    const std::string said = answer_of(asked);
+    const std::string answer(core::trimmed(said));
+    if (answer.starts_with('{')) return plan;
+    lacking += fmt::format("{}{} {}",
+                           lacking.empty() ? "" : "; ",
+                           interpreter.string(),
+                           answer.empty() ? "cannot be run" : answer);
+  }
+  throw core::usage_error("no Python here can record an ONNX model: " + lacking,
+                          "pip install onnx onnxruntime h5py xxhash, or activate an environment "
+                          "that has them");
 }
 
 bool is_python(const fs::path& file) {
@@ -351,6 +375,19 @@ fs::path require_recorder(const std::optional<fs::path>& named) {
       "install the package repro-check-recorder, or build with "
       "-DREPRO_CHECK_WITH_TORCH=ON, or set REPRO_CHECK_RECORDER to a repro-check-recorder; diff, "
       "exec, inspect and validate need none");
+}
+
+bool is_onnx_model(const fs::path& model) {
+  std::error_code ignored;
+  return fs::is_regular_file(model, ignored) &&
+         model_file::identify_file(model) == model_file::FileKind::kOnnx;
+}
+
+ProcessPlan require_recorder_of_model(const fs::path& model, const std::optional<fs::path>& named) {
+  if (named || !is_onnx_model(model)) return {require_recorder(named), {}};
+  static std::optional<ProcessPlan> found;
+  if (!found) found = find_onnx_recorder(require_libexec() / "frameworks" / "record_onnx.py");
+  return *found;
 }
 
 void remove_private_build_folder() { private_folder().reset(); }

@@ -24,6 +24,17 @@ std::optional<std::filesystem::path> find_recorder();
 ///         get one; core::Error{kInterrupted}
 std::filesystem::path require_recorder(const std::optional<std::filesystem::path>& named);
 
+/// @return false of a file that is not there
+/// @throws core::Error{kUsage} when it is unreadable
+bool is_onnx_model(const std::filesystem::path& model);
+
+/// What records that model: require_recorder(), or of an ONNX model the recorder in Python, run by
+/// the first interpreter that has ONNX Runtime, in the same order. Its verbs are to follow.
+/// @param named  as require_recorder() takes it
+/// @throws as require_recorder(); core::Error{kUsage} where there is no such interpreter
+ProcessPlan require_recorder_of_model(const std::filesystem::path& model,
+                                      const std::optional<std::filesystem::path>& named);
+
 /// The folder of what is loaded into programs, its Python side, and the kit.
 /// @throws core::Error{kUsage} when there is none, saying where it was looked for
 std::filesystem::path require_libexec();

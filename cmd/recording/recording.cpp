@@ -153,11 +153,14 @@ RecorderOutcome record_model(const configs::RecordRequest& asked,
                              const std::function<void(const RecorderProgress&)>& on_progress) {
   const TemporaryFile request("repro-check-request");
   write_file(request.path(), configs::to_json_text(asked));
-  RecorderCall call{{require_recorder(asked.run.recorder),
-                     {"record", request.path().string()},
-                     configs::pinned_environment(asked.run)}};
+  RecorderCall call{require_recorder_of_model(asked.run.model.path, asked.run.recorder)};
+  call.arguments.insert(call.arguments.end(), {"record", request.path().string()});
+  call.environment = configs::pinned_environment(asked.run);
   if (asked.run.timeout) call.timeout = std::chrono::seconds(*asked.run.timeout);
   log_debug("starting " + call.program.string() + " for run " + asked.run.name);
+  // A recorder in Python writes into a place that is free.
+  if (is_onnx_model(asked.run.model.path) && asked.replace_existing)
+    store::discard_recording(asked.dump);
   return run_recorder(call, log, on_progress);
 }
 
@@ -193,7 +196,7 @@ void require_recorder_of(const configs::RunSpec& run) {
   if (run.program) {
     static_cast<void>(require_libexec());
   } else {
-    require_recorder(run.recorder);
+    static_cast<void>(require_recorder_of_model(run.model.path, run.recorder));
   }
 }
 

@@ -46,10 +46,12 @@ class RunCommand final : public Command {
 
   core::ExitCode run(const GlobalOptions& globals) override {
     config_.set("/compare/numbers", numbers_.json());
-    const auto seeds = vary_ ? configs::ProgramSeed::kZero : configs::ProgramSeed::kNone;
+    set_runs_of_onnx();
+    const auto seeds =
+        vary_ && *vary_ == "compile" ? configs::ProgramSeed::kZero : configs::ProgramSeed::kNone;
     const configs::Config config = config_.load(out_, repeat_, seeds);
     report_.check_output(&config.report);
-    if (vary_) return vary(config, globals);
+    if (vary_ && *vary_ == "compile") return climb_rungs(config, force_, report_, globals);
     const OutputLocks held = hold_alone(output_directories(config));
     RunOutputs outputs(output_directories(config));
     const bool digests_first = starts_with_digests(config);
@@ -93,12 +95,31 @@ class RunCommand final : public Command {
         "your program will run {} times{}; each run writes its files again", runs, again));
   }
 
-  [[nodiscard]] core::ExitCode vary(const configs::Config& config,
-                                    const GlobalOptions& globals) const {
-    if (*vary_ != "compile") {
-      throw usage_error("--vary " + *vary_ + ": expected compile, what torch.compile does");
+  /// Where a flag says in what the runs of an ONNX model differ, what they are.
+  void set_runs_of_onnx() {
+    if (vary_ && *vary_ != "compile" && *vary_ != "optimization") {
+      throw usage_error("--vary " + *vary_ +
+                        ": expected compile, what torch.compile does, or optimization, what ONNX "
+                        "Runtime makes of a model");
     }
-    return climb_rungs(config, force_, report_, globals);
+    if (against_ && *against_ != "reference") {
+      throw usage_error("--against " + *against_ + ": expected reference, the evaluator of onnx");
+    }
+    if (against_) {
+      config_.set("/runs",
+                  R"([{"name": "onnxruntime", "settings": {"onnx.optimization": "disabled"}},)"
+                  R"( {"name": "reference", "settings": {"onnx.engine": "reference"}}])");
+    } else if (vary_ && *vary_ == "optimization") {
+      constexpr const char* kRun =
+          R"({{"name": "{}", "settings": {{"onnx.optimization": "{}", "onnx.records": "all"}}}})";
+      config_.set("/runs",
+                  fmt::format("[{}, {}]",
+                              fmt::format(kRun, "as-written", "disabled"),
+                              fmt::format(kRun, "optimised", "all")));
+    } else {
+      return;
+    }
+    if (!config_.sets("/compare/policy")) config_.set("/compare/policy", "tolerance");
   }
 
   [[nodiscard]] core::ExitCode finish(const GlobalOptions& globals,
@@ -127,7 +148,8 @@ class RunCommand final : public Command {
   bool check_observer_ = flag(&check_observer_, "--check-observer");
   bool explain_ = flag(&explain_, "--explain");
   NumbersFlag numbers_ = group(&numbers_);
-  std::optional<std::string> vary_ = value(&vary_, "--vary compile");
+  std::optional<std::string> against_ = value(&against_, "--against reference");
+  std::optional<std::string> vary_ = value(&vary_, "--vary compile|optimization");
   ReportFlags report_ = group(&report_);
 };
 

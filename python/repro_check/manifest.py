@@ -132,15 +132,17 @@ def to_bytes(fields: Json) -> bytes:
     return (text[:at] + stated + text[at + 32 :]).encode()
 
 
-def write(directory: str, fields: Json) -> None:
-    """Puts the manifest in its place, whole and on the disk: from then on there is a dump."""
-    path = os.path.join(directory, "manifest.json")
+def write(directory: str, fields: Json) -> str:
+    """Puts the manifest in its place, whole and on the disk: from then on there is a dump.
+    @return the digest that it states of itself"""
+    path, data = os.path.join(directory, "manifest.json"), to_bytes(fields)
     with open(path + ".tmp", "xb") as file:
-        file.write(to_bytes(fields))
+        file.write(data)
         file.flush()
         os.fsync(file.fileno())
     os.replace(path + ".tmp", path)
     sync(directory)
+    return typing.cast(str, json.loads(data)["manifest_digest"])
 
 
 def sync(path: str) -> None:

@@ -254,6 +254,7 @@ class DumpWriter:
         takes milliseconds an operator; without it small contents are packed.
     settings, environment: what could change the numbers, by name: repro-check names the ones that
         differ between two dumps.
+    configuration: what was asked for, as JSON.
     """
 
     def __init__(
@@ -272,6 +273,7 @@ class DumpWriter:
         settings: typing.Mapping[str, typing.Any] | None = None,
         environment: typing.Mapping[str, typing.Any] | None = None,
         warnings: typing.Sequence[str] = (),
+        configuration: str = "{}",
         tool_version: str = "repro_check (Python)",
     ) -> None:
         if level not in _LEVELS:
@@ -280,7 +282,9 @@ class DumpWriter:
             raise InvalidRecord("a seed is a whole number from 0 to 2^64-1")
         self.directory = os.fspath(directory)
         self.warnings = list(warnings)
+        self.stated_digest = ""  #: of the manifest, once the dump is closed
         self._level = level
+        self._keeps = True
         self._browse = browse
         self._device = device
         self._head = dict(  # noqa: C408 (as a literal it is longer)
@@ -294,6 +298,7 @@ class DumpWriter:
             determinism=determinism,
             settings=[{"name": n, "found": str(v), "used": str(v)} for n, v in (settings or {}).items()],
             environment=[{"name": n, "value": str(v)} for n, v in (environment or {}).items()],
+            configuration=configuration,
         )
         self._trace_head: dict[str, typing.Any] = {
             "level": level, "depth": depth, "stored_bytes": 0, "drawing_operators": 0
@@ -319,6 +324,14 @@ class DumpWriter:
             self.close()
         else:
             self.discard()
+
+    @property
+    def stored_bytes(self) -> int:
+        return typing.cast(int, self._trace_head["stored_bytes"])
+
+    def keep_contents(self, keeps: bool) -> None:
+        """Whether at level "tensor" the bytes of what follows are kept; of all else there are digests."""
+        self._keeps = keeps
 
     # What the run started from
 
@@ -548,7 +561,7 @@ class DumpWriter:
         if given is None or content is None or origin is None:
             self._index.add("tensors", **row, state="undefined")
             return
-        stored = self._level == "tensor"
+        stored = self._level == "tensor" and self._keeps
         row.update(shape=content.shape, strides=content.strides, dtype=content.dtype)
         row.update(digest=content.digest, device=given.device or self._device, layout=given.layout)
         row.update(attributes=given.attributes, name=origin.name)
@@ -615,7 +628,7 @@ class DumpWriter:
         if trace["depth"] == layout.BLOCKS:
             trace["blocks"] = {"rows": count("blocks"), "parameters": count("parameters"), "every": 1}
         order = ("input", "parameter", "buffer")
-        manifest.write(
+        self.stated_digest = manifest.write(
             self.directory,
             {
                 **manifest.FIELDS,
