@@ -645,6 +645,8 @@ constexpr std::string_view kUnknown = "unknown";
 // Not the name of the CPU: machines of one name compute differently, and of two names alike.
 constexpr std::string_view kFacts =
     "os.machine cpu.capability libtorch.version compiler blas mkl onednn cuda cudnn";
+constexpr std::string_view kOnnxFacts =
+    "onnxruntime.version onnxruntime.provider onnx.version onnx.engine";
 constexpr std::string_view kProbes =
     "probe.convolution probe.matmul probe.softmax probe.exp probe.sum";
 
@@ -895,6 +897,11 @@ std::optional<Platform> platform_of(const core::RunManifest& manifest) {
     platform.fields.push_back(
         {std::string(name), value != nullptr ? *value : std::string(kUnknown)});
   }
+  // Of ONNX models; those of PyTorch have keys that say nothing of it.
+  for (const std::string_view name : core::split(kOnnxFacts, ' ')) {
+    const std::string* value = core::environment_fact(manifest, name);
+    if (value != nullptr) platform.fields.push_back({std::string(name), *value});
+  }
   platform.fields.push_back({"device", manifest.device});
   platform.fields.push_back({"threads", threads_of(manifest)});
   for (const std::string_view name : core::split(kProbes, ' ')) {
@@ -906,10 +913,12 @@ std::optional<Platform> platform_of(const core::RunManifest& manifest) {
 }
 
 std::string describe(const Platform& platform) {
-  return fmt::format("{} {} libtorch-{} {} threads-{}",
+  const std::string onnx = value_of(platform, "onnxruntime.version");
+  return fmt::format("{} {} {} {} threads-{}",
                      value_of(platform, "os.machine"),
                      value_of(platform, "cpu.capability"),
-                     value_of(platform, "libtorch.version"),
+                     onnx == kUnknown ? "libtorch-" + value_of(platform, "libtorch.version")
+                                      : "onnxruntime-" + onnx,
                      value_of(platform, "device"),
                      value_of(platform, "threads"));
 }

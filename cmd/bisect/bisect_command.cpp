@@ -263,7 +263,9 @@ void find_changes(const configs::RunSpec& baseline,
   plan.items = configs::setting_changes(baseline, candidate);
   const auto files = configs::weight_files(baseline, candidate);
   if (!files) return;
-  const Versions versions = compare(baseline, *files);
+  const bool is_onnx = is_onnx_model(files->first) || is_onnx_model(files->second);
+  const Versions versions = is_onnx ? Versions{{}, {}, "ONNX models are taken as they are", ""}
+                                    : compare(baseline, *files);
   if (!versions.obstacle.empty()) {
     if (baseline.model.weights_from || candidate.model.weights_from) {
       throw core::usage_error("/model/weights_from: " + versions.obstacle, versions.mend);

@@ -66,7 +66,7 @@ bool is_model(const std::filesystem::path& file) {
                     shell_quote(file.string())));
   }
   const model_file::FileKind kind = model_file::identify_file(file);
-  if (kind == model_file::FileKind::kOnnx) return true;
+  if (kind == model_file::FileKind::kOnnx || ending == ".onnx") return true;
   if (kind == model_file::FileKind::kText && ending != ".pt" && ending != ".pth") return false;
   model_file::require_model(file);
   return true;

@@ -380,7 +380,8 @@ fs::path require_recorder(const std::optional<fs::path>& named) {
 bool is_onnx_model(const fs::path& model) {
   std::error_code ignored;
   return fs::is_regular_file(model, ignored) &&
-         model_file::identify_file(model) == model_file::FileKind::kOnnx;
+         (model.extension() == ".onnx" ||
+          model_file::identify_file(model) == model_file::FileKind::kOnnx);
 }
 
 ProcessPlan require_recorder_of_model(const fs::path& model, const std::optional<fs::path>& named) {

@@ -24,7 +24,7 @@ std::optional<std::filesystem::path> find_recorder();
 ///         get one; core::Error{kInterrupted}
 std::filesystem::path require_recorder(const std::optional<std::filesystem::path>& named);
 
-/// @return false of a file that is not there
+/// Whether a file is one, or is called so; false of one that is not there.
 /// @throws core::Error{kUsage} when it is unreadable
 bool is_onnx_model(const std::filesystem::path& model);
 

@@ -105,10 +105,18 @@ class RunCommand final : public Command {
     if (against_ && *against_ != "reference") {
       throw usage_error("--against " + *against_ + ": expected reference, the evaluator of onnx");
     }
+    const bool sets_runs = against_ || (vary_ && *vary_ == "optimization");
+    if (sets_runs && (config_.sets("/runs") || config_.sets("/settings"))) {
+      throw usage_error(
+          "--set of /runs or /settings: the runs are those of the flag",
+          "leave the flag out, and write the runs: docs/FRAMEWORKS.md has an example");
+    }
     if (against_) {
       config_.set("/runs",
-                  R"([{"name": "onnxruntime", "settings": {"onnx.optimization": "disabled"}},)"
-                  R"( {"name": "reference", "settings": {"onnx.engine": "reference"}}])");
+                  R"([{"name": "onnxruntime", "settings": )"
+                  R"({"onnx.optimization": "disabled", "onnx.records": "disabled"}},)"
+                  R"( {"name": "reference", "settings": )"
+                  R"({"onnx.engine": "reference", "onnx.records": "disabled"}}])");
     } else if (vary_ && *vary_ == "optimization") {
       constexpr const char* kRun =
           R"({{"name": "{}", "settings": {{"onnx.optimization": "{}", "onnx.records": "all"}}}})";

@@ -194,7 +194,8 @@ std::string_view describe_kind(FileKind kind) noexcept {
 FileKind require_model(const std::filesystem::path& file) {
   const FileKind kind = identify_file(file);
   if (kind == FileKind::kTorchScript || kind == FileKind::kExportedProgram) return kind;
-  throw core::usage_error(file.string() + ": neither TorchScript nor of torch.export nor ONNX but " +
+  throw core::usage_error(file.string() +
+                              ": neither TorchScript nor of torch.export nor ONNX but " +
                               std::string(describe_kind(kind)),
                           advice(kind, file.stem().string() + ".pt"));
 }

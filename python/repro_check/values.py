@@ -143,7 +143,7 @@ def _key(key: typing.Any) -> str:
 def _is_scalar(value: typing.Any) -> bool:
     """Whether a value of a call is none of its tensors. An empty container is none either."""
     return value is None or isinstance(
-        value, (bool, int, float, complex, str, Symbol, typing.Mapping, list, tuple)
+        value, (bool, int, float, complex, str, Symbol, Opaque, typing.Mapping, list, tuple)
     )
 
 

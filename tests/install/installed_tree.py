@@ -14,7 +14,7 @@ FILES = ["bin/repro-check", "share/repro-check/repro-check-config.schema.json",
          "share/man/man1/repro-check-diff.1", "share/bash-completion/completions/repro-check",
          "share/zsh/site-functions/_repro-check",
          "share/fish/vendor_completions.d/repro-check.fish",
-         "libexec/repro-check/python/sitecustomize.py",
+         "libexec/repro-check/python/sitecustomize.py", "libexec/repro-check/frameworks/record_onnx.py",
          "libexec/repro-check/python/repro_check_hooks/calls.so", "libexec/repro-check/kit/id",
          "libexec/repro-check/kit/lib/librepro_check_core.a",
          "libexec/repro-check/kit/dumpers/probe/probe.cpp"]

@@ -606,7 +606,7 @@ static object* run_block(const call* made, uint32_t block) {
   raised = has_deferred && holding == 0 && deliver(NULL) != 0;
   result = raised ? NULL : run(made);
   enter_hook();
-  if (reads && !raised) end_call(block, result);
+  if (reads) end_call(block, result);
   leave_border();
   leave_hook();
   if (!has_deferred || holding != 0 || raised) return result;

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import heapq
 import os
 import typing
 
@@ -66,19 +67,65 @@ def digest_of_file(path: str) -> typing.Any:
 
 def take_in(model: Model, folder: str) -> Model:
     """Has the values that lie in other files in the model itself."""
-    external.load_external_data_for_model(model, folder)
+    try:
+        external.load_external_data_for_model(model, folder)
+    except Exception as error:
+        raise Refusal(f"values outside of the model cannot be read: {error}",
+                      "they lie in the folder of the model, or below it") from None
     return model
 
 
-def observed(model: Model) -> Model:
-    """The model, which returns the output of every node as well, behind its own."""
+def observed(model: Model, written: Model) -> Model:
+    """The model, which returns the output of every node as well, behind its own. A node that draws has the number that
+    it has in the model as it was written: of that, and of the seed, ONNX Runtime makes what it draws."""
     known = {each.name for each in model.graph.output}
-    for node in model.graph.node:
+    nodes = list(model.graph.node)
+    for node in nodes:
         for name in node.output:
             if name and name not in known:
                 known.add(name)
                 model.graph.output.append(onnx.ValueInfoProto(name=name))
+    # A Constant is none of its nodes.
+    numbered = [node for node in written.graph.node if node.op_type != "Constant"]
+    numbers = {name: number for number, node in enumerate(numbered) for name in node.output[:1]}
+    if any(draws(node) for node in nodes):
+        del model.graph.node[:]
+        model.graph.initializer.append(onnx.numpy_helper.from_array(np.zeros(1, "f4"), "repro_check_nothing"))
+        count = 0
+        for node in _in_order(nodes, numbers):
+            number = numbers.get(node.output[0], 0) if draws(node) else 0
+            while count < number:
+                spare = onnx.helper.make_node("Identity", ["repro_check_nothing"], [f"repro_check_nothing_{count}"])
+                model.graph.node.append(spare)
+                count += 1
+            model.graph.node.append(node)
+            count += node.op_type != "Constant"
     return model
+
+
+def _in_order(nodes: list[Node], numbers: dict[str, int]) -> list[Node]:
+    """By their numbers, as far as none comes before what it reads."""
+    makers = {name: place for place, node in enumerate(nodes) for name in node.output}
+    waits = [{makers[name] for name in (*node.input, *captured(node)) if name in makers} for node in nodes]
+    readers: dict[int, list[int]] = {}
+    for place, awaited in enumerate(waits):
+        for other in awaited:
+            readers.setdefault(other, []).append(place)
+
+    def ranked(place: int) -> tuple[int, int]:
+        return numbers.get(nodes[place].output[0], len(nodes)), place
+
+    ready = [ranked(place) for place, awaited in enumerate(waits) if not awaited]
+    heapq.heapify(ready)
+    found = []
+    while ready:
+        place = heapq.heappop(ready)[1]
+        found.append(nodes[place])
+        for reader in readers.get(place, ()):
+            waits[reader].discard(place)
+            if not waits[reader]:
+                heapq.heappush(ready, ranked(reader))
+    return found
 
 
 def as_session_takes_it(model: Model, folder: str) -> bytes | str:
@@ -115,6 +162,19 @@ def inside(model: Model) -> int:
                 count += sum(len(graph.node) for graph in graphs)
                 open_graphs += graphs
     return count
+
+
+def captured(node: Node) -> list[str]:
+    """Tensors of the graph that a branch or a body in it takes by name."""
+    found: list[str] = []
+    for attribute in node.attribute:
+        for graph in [attribute.g, *attribute.graphs] if attribute.HasField("g") else list(attribute.graphs):
+            known = {each.name for each in (*graph.input, *graph.initializer)}
+            known |= {name for inner in graph.node for name in inner.output}
+            taken = [name for inner in graph.node for name in (*inner.input, *captured(inner))]
+            taken += [each.name for each in graph.output]
+            found += [name for name in taken if name and name not in known and name not in found]
+    return found
 
 
 class Names:
@@ -163,7 +223,8 @@ def attributes(node: Node) -> dict[str, typing.Any]:
 
 
 def draws(node: Node) -> bool:
-    return node.domain in ("", "ai.onnx") and node.op_type in _DRAW
+    trains = node.op_type == "Dropout" and len(node.input) > 2 and bool(node.input[2])
+    return node.domain in ("", "ai.onnx") and (node.op_type in _DRAW or trains)
 
 
 def _metadata(node: Node) -> dict[str, str]:

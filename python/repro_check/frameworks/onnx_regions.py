@@ -24,7 +24,7 @@ def _region(name: str, makers: dict[str, onnx_graph.Node], left: set[str]) -> Re
         node = makers[ahead.pop()]
         if node is not makers[name]:
             nodes.append(node.op_type)
-        for each in node.input:
+        for each in (*node.input, *onnx_graph.captured(node)):
             if not each or each in seen:
                 continue
             seen.add(each)

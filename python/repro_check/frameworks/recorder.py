@@ -108,10 +108,11 @@ def read_input(given: Json) -> typing.Any:
     raise Refusal(f"{where}: of this kind a model here takes none", 'give it as "npy", "hdf5", "generate" or "value"')
 
 
-def matched(calls: list[Json], names: typing.Sequence[str]) -> list[dict[str, Json]]:
+def matched(calls: list[Json], needed: list[str], optional: list[str]) -> list[dict[str, Json]]:
     """Of each call the inputs by name; what has none is meant by its place.
-    @param names  of all that the model takes, in order"""
-    found = []
+    @param needed    names that the model takes, in order
+    @param optional  those that it takes as well, and has a value for"""
+    found, names = [], needed + optional
     for number, call in enumerate(calls):
         taken: dict[str, Json] = {}
         for place, given in enumerate(call["inputs"]):
@@ -120,7 +121,7 @@ def matched(calls: list[Json], names: typing.Sequence[str]) -> list[dict[str, Js
                 what = f'is given "{name}" twice' if name in taken else f"the model has no input \"{name or place}\""
                 raise Refusal(f"{given['pointer']}: {what}", f"its inputs are {', '.join(names)}")
             taken[name] = given
-        missing = [name for name in names if name not in taken]
+        missing = [name for name in needed if name not in taken]
         if missing:
             raise Refusal(f"/calls/{number}: no input is given for {', '.join(missing)}", "add it to \"inputs\"")
         found.append(taken)

@@ -202,6 +202,96 @@ class Made(Onnx):
         said = self.said(1, "run", "-c", "config.json", "--force", "--set", '/runs=[{"name": "a", "seed": 1}, {"name": "b", "seed": 2}]')
         self.assertIn("onnx::RandomNormalLike", said.splitlines()[0])
 
+    def pair(self, first, second, *flags):
+        """The first line of two models that are run with the same inputs."""
+        self.save(first, "a.onnx")
+        self.save(second, "b.onnx")
+        runs = [{"name": name, "model": f"{name}.onnx"} for name in "ab"]
+        config = self.write_config({"runs": runs, "inputs": [{"generate": "ones", "shape": [2, 4]}]})
+        result = self.tool("run", "-c", config, "--force", *flags)
+        return result.code, result.stdout.splitlines()[0]
+
+    def test_texts_and_sequences_are_compared(self):
+        given = [("x", TensorProto.FLOAT, [2, 4])]
+
+        def texts(word):
+            words = onnx.numpy_helper.from_array(numpy.array([word, "same"], object), "w")
+            model = made([helper.make_node("Identity", ["w"], ["s"]), helper.make_node("Relu", ["x"], ["y"])], given,
+                         [("s", TensorProto.STRING, [2]), ("y", TensorProto.FLOAT, [2, 4])])
+            model.graph.initializer.append(words)
+            return model
+
+        def sequence(factor):
+            model = made([helper.make_node("Mul", ["x", "k"], ["m"]), helper.make_node("SplitToSequence", ["m"], ["s"])], given,
+                         [("m", TensorProto.FLOAT, [2, 4])], [("k", numpy.array([factor], "f4"))])
+            model.graph.output.append(helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, None))
+            del model.graph.output[0]
+            return model
+
+        for make, one, other in ((texts, "foo", "bar"), (sequence, 1, numpy.nextafter(numpy.float32(1), numpy.float32(2)))):
+            with self.subTest(make):
+                self.assertEqual(self.pair(make(one), make(one))[0], 0)
+                code, line = self.pair(make(one), make(other))
+                self.assertEqual(code, 1, line)
+                self.assertTrue(line.startswith("DIVERGED"), line)
+
+    def test_what_a_branch_takes_from_outside(self):
+        def model(value):
+            def branch(operator):
+                return helper.make_graph([helper.make_node(operator, ["x", "k"], ["b"])], operator, [],
+                                         [helper.make_tensor_value_info("b", TensorProto.FLOAT, [2, 4])])
+
+            nodes = [helper.make_node("ReduceSum", ["x"], ["n"], keepdims=0), helper.make_node("Cast", ["n"], ["c"], to=TensorProto.BOOL),
+                     helper.make_node("If", ["c"], ["y"], then_branch=branch("Add"), else_branch=branch("Mul"))]
+            return made(nodes, [("x", TensorProto.FLOAT, [2, 4])], [("y", TensorProto.FLOAT, [2, 4])],
+                        [("k", numpy.array([value], "f4"))])
+
+        code, line = self.pair(model(1), model(2))
+        self.assertEqual(code, 1)
+        self.assertTrue(line.startswith("DIVERGED from the weights: k, 1 of 1 element"), line)
+
+    def test_numbers_that_a_node_draws_behind_one_that_is_optimised_away(self):
+        nodes = [helper.make_node("Identity", ["x"], ["a"]), helper.make_node("Identity", ["a"], ["b"]),
+                 helper.make_node("RandomNormalLike", ["b"], ["r"]), helper.make_node("Mul", ["r", "b"], ["m"]),
+                 helper.make_node("RandomUniformLike", ["x"], ["s"]), helper.make_node("Add", ["m", "s"], ["y"])]
+        self.save(made(nodes, [("x", TensorProto.FLOAT, [2, 4])], [("y", TensorProto.FLOAT, [2, 4])]))
+        for flags in ((), ("--vary", "optimization")):
+            said = self.said(0, "run", "m.onnx", "--force", "--seed", "7", *flags)
+            self.assertTrue(said.startswith("REPRODUCIBLE: 4 of 4 operators"), said)
+
+    def test_scalars_and_dtypes_that_numpy_has_not(self):
+        table = numpy.arange(16, dtype="f4").reshape(4, 4)
+        self.save(made([helper.make_node("Gather", ["D", "i"], ["y"])], [("i", TensorProto.INT64, [])],
+                       [("y", TensorProto.FLOAT, [4])], [("D", table)]))
+        self.said(0, "record", "m.onnx", "--set", '/inputs=[{"value": 2}]', "-o", "d")
+        with repro_check.open(self.folder / "d") as dump:
+            self.assertEqual(dump["onnx::Gather", 0].outputs[0].tolist(), table[2].tolist())
+        self.save(made([helper.make_node("Cast", ["x"], ["h"], to=TensorProto.FLOAT), helper.make_node("Relu", ["h"], ["r"]),
+                        helper.make_node("Cast", ["r"], ["y"], to=TensorProto.BFLOAT16)],
+                       [("x", TensorProto.BFLOAT16, [2, 4])], [("y", TensorProto.BFLOAT16, [2, 4])]))
+        for flags in ((), ("--against", "reference")):
+            self.assertTrue(self.said(0, "run", "m.onnx", "--force", *flags).startswith("REPRODUCIBLE"))
+        self.save(made([helper.make_node("QuantizeLinear", ["x", "k", "z"], ["y"])], [("x", TensorProto.FLOAT, [2, 4])],
+                       [("y", TensorProto.INT4, [2, 4])], [("k", numpy.array(1, "f4"))]))
+        model = onnx.load(str(self.folder / "m.onnx"))
+        model.opset_import[0].version = 21
+        model.graph.initializer.append(helper.make_tensor("z", TensorProto.INT4, [], [0]))
+        self.save(model)
+        self.assertIn("of out.y only the type was compared", self.said(4, "run", "m.onnx", "--force"))
+
+    def test_a_gate(self):
+        def model(factor):
+            return made([helper.make_node("Mul", ["x", "k"], ["y"])], [("x", TensorProto.FLOAT, [2, 4])],
+                        [("y", TensorProto.FLOAT, [2, 4])], [("k", numpy.array([factor], "f4"))])
+
+        self.save(model(1))
+        config = self.write_config({"model": "m.onnx", "inputs": [{"generate": "normal", "shape": [2, 4]}]})
+        self.said(4, "gate", "-c", config)
+        self.said(0, "gate", "accept", "-c", config)
+        self.said(0, "gate", "-c", config)
+        self.save(model(1.5))
+        self.said(1, "gate", "-c", config)
+
     def test_what_cannot_be_run(self):
         plain = made([helper.make_node("Relu", ["x"], ["y"])], [("x", TensorProto.FLOAT, [2])], [("y", TensorProto.FLOAT, [2])])
         self.save(plain)
@@ -221,7 +311,9 @@ class Made(Onnx):
                 ({"settings": {"onnx.optimization": "most"}}, "most is none of all, disabled, basic, extended"),
                 ({"settings": {"onnx.provider": "Nosuch"}}, "is not of this ONNX Runtime"),
                 ({"device": "cuda"}, '/device: "cuda"'), ({"dtype": "float64"}, "/dtype: is not for ONNX models"),
-                ({"dump": {"include": ["onnx::Relu"]}}, "/dump/include: is not for ONNX models")):
+                ({"dump": {"include": ["onnx::Relu"]}}, "/dump/include: is not for ONNX models"),
+                ({"dump": {"depth": "all"}}, "/dump/depth: is not for ONNX models"),
+                ({"extensions": [sys.executable]}, "/extensions: ")):
             with self.subTest(fields):
                 config = self.write_config({"model": "m.onnx", "inputs": [given], **fields})
                 said = self.said(2, "run", "-c", config, "--force")
