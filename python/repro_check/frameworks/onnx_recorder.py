@@ -48,7 +48,7 @@ def _dtype_of(name: str, kind: typing.Any, where: str) -> np.dtype[typing.Any]:
         dtype = np.dtype("O")
     if dtype.kind == "O" or dtype.name not in dtypes.NUMBERS:
         raise Refusal(f"{where}: the input {name} holds {dtype.name}", "only numbers can be given")
-    return dtype
+    return typing.cast("np.dtype[typing.Any]", dtype)
 
 
 def _given(types: dict[str, typing.Any], call: dict[str, Json]) -> dict[str, typing.Any]:
