@@ -30,7 +30,7 @@ _MEMORY = 1.5e9
 # Both products have the engine in them. A recorder waits for nothing that is in a file of its own alone.
 _UNITS = {"engine": ("-O2", ["capture/engine", "capture/generators", "capture/tensors", "capture/torch"]),
           "probe": ("-O2", ["capture/settings", "probe"]),
-          "recorder": ("-O1", ["capture/settings", "torchscript", "replay"])}
+          "recorder": ("-O1", ["capture/settings", "exported", "torchscript", "replay"])}
 # Of the kit's libraries. Others are not made for shared ones, and some linkers look at all that is in a file of which
 # they want one function.
 _PROBE_LIBRARIES = ["librepro_check_journal.a", "librepro_check_core.a"]
