@@ -15,6 +15,7 @@
 #include "cmd/options/command_line.h"
 #include "cmd/options/starting_config.h"
 #include "cmd/recording/default_places.h"
+#include "cmd/recording/kit.h"
 #include "cmd/render/text.h"
 #include "cmd/terminal/logging.h"
 #include "cmd/terminal/output.h"
@@ -65,9 +66,9 @@ bool is_model(const std::filesystem::path& file) {
                     "configuration: repro-check init --program -o config.json -- python {0}",
                     shell_quote(file.string())));
   }
-  const model_file::FileKind kind = model_file::identify_file(file);
-  if (kind == model_file::FileKind::kOnnx || ending == ".onnx") return true;
-  if (kind == model_file::FileKind::kText && ending != ".pt" && ending != ".pth") return false;
+  if (is_onnx_model(file)) return true;
+  const bool is_text = model_file::identify_file(file) == model_file::FileKind::kText;
+  if (is_text && ending != ".pt" && ending != ".pth") return false;
   model_file::require_model(file);
   return true;
 }

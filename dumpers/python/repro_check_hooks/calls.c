@@ -425,6 +425,19 @@ static object* run_instead(const call* made, object* instead) {
   return result;
 }
 
+/* Behind a call, the signals that came while its hooks ran.
+   @return the result, or NULL with the exception of the call or of a signal handler */
+static object* deliver_behind(object* result) {
+  if (!has_deferred || holding != 0) return result;
+  if (result == NULL) {
+    Py_AddPendingCall(&deliver, NULL);
+  } else if (deliver(NULL) != 0) {
+    Py_DecRef(result);
+    return NULL;
+  }
+  return result;
+}
+
 /* @return the result, or NULL with the exception of the call, of a hook, or of a signal handler */
 static object* tell_end(const call* made, object* token, object* result) {
   const watch* of = made->of;
@@ -464,14 +477,7 @@ static object* tell_end(const call* made, object* token, object* result) {
     Py_DecRef(left);
     PyErr_Restore(kind, value, trace);
   }
-  if (!has_deferred || holding != 0) return result;
-  if (result == NULL) {
-    Py_AddPendingCall(&deliver, NULL);
-  } else if (deliver(NULL) != 0) {
-    Py_DecRef(result);
-    return NULL;
-  }
-  return result;
+  return deliver_behind(result);
 }
 
 static object* around(const call* made) {
@@ -594,7 +600,7 @@ static object* hooks_set_in_root(object* self, object* is_in) {
 /* As around(), without a hook in Python. */
 static object* run_block(const call* made, uint32_t block) {
   object* result;
-  int reads, raised;
+  int reads;
   enter_hook();
   if (!may_read_borders()) {
     leave_hook();
@@ -603,20 +609,12 @@ static object* run_block(const call* made, uint32_t block) {
   reads = enter_border(block);
   if (reads) begin_call(block, made->arguments, made->count & ~ARGUMENTS_OFFSET, made->names);
   leave_hook();
-  raised = has_deferred && holding == 0 && deliver(NULL) != 0;
-  result = raised ? NULL : run(made);
+  result = has_deferred && holding == 0 && deliver(NULL) != 0 ? NULL : run(made);
   enter_hook();
   if (reads) end_call(block, result);
   leave_border();
   leave_hook();
-  if (!has_deferred || holding != 0 || raised) return result;
-  if (result == NULL) {
-    Py_AddPendingCall(&deliver, NULL);
-  } else if (deliver(NULL) != 0) {
-    Py_DecRef(result);
-    return NULL;
-  }
-  return result;
+  return deliver_behind(result);
 }
 
 static object* call_watched(object* function, object* const* given, size_t count, object* names) {

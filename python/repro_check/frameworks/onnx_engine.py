@@ -102,19 +102,22 @@ class Engine:
             path = self._run["model"]["path"]
             raise Refusal(f"{path}: ONNX Runtime cannot load it: {_reason(error)}", mend) from None
 
+    def _evaluator(self, model: onnx_graph.Model) -> typing.Any:
+        from onnx.reference import ReferenceEvaluator
+
+        try:
+            return ReferenceEvaluator(model)
+        except Exception as error:
+            path = self._run["model"]["path"]
+            raise Refusal(f"{path}: the reference evaluator cannot load it: {_reason(error)}",
+                          "it knows the operators of the standard alone") from None
+
     def prepare(self, model: onnx_graph.Model) -> None:
         """Makes ready what is called, and what is observed."""
         self._plain: typing.Any
-        path = self._run["model"]["path"]
         if self.is_reference:
-            from onnx.reference import ReferenceEvaluator
-
             self.graph = onnx_graph.take_in(model, self._model_folder)
-            try:
-                self._plain = ReferenceEvaluator(self.graph)
-            except Exception as error:
-                raise Refusal(f"{path}: the reference evaluator cannot load it: {_reason(error)}",
-                              "it knows the operators of the standard alone") from None
+            self._plain = self._evaluator(self.graph)
             return
         runtime().set_seed(self._run["seed"] or 0)
         self._plain, made = self._optimised(self._settings["onnx.optimization"])
@@ -137,9 +140,7 @@ class Engine:
         self.nodes = list(self.graph.graph.node)
         observed = onnx_graph.observed(self.graph, self.graph if self.is_reference else written)
         if self.is_reference:
-            from onnx.reference import ReferenceEvaluator
-
-            self._plain = ReferenceEvaluator(observed)
+            self._plain = self._evaluator(observed)
             return
         runtime().set_seed(self._run["seed"] or 0)
         model = onnx_graph.as_session_takes_it(observed, self._folder)
@@ -183,9 +184,7 @@ class Engine:
                 [onnx.helper.make_tensor_value_info("y", kind, None)])
             model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
             if self.is_reference:
-                from onnx.reference import ReferenceEvaluator
-
-                result = ReferenceEvaluator(model).run(None, inputs)
+                result = self._evaluator(model).run(None, inputs)
             else:
                 result = self._session(model.SerializeToString(), self._options("all")).run(None, inputs)
             found[name] = str(digest.of_bytes(np.ascontiguousarray(result[0]).reshape(-1).view("u1")))

@@ -13,7 +13,6 @@ import onnx.external_data_helper as external
 import onnx.numpy_helper
 
 from ..digest import of_bytes
-from ..writer import Given
 from .recorder import Refusal
 
 Model = typing.Any  #: onnx.ModelProto
@@ -139,17 +138,16 @@ def as_session_takes_it(model: Model, folder: str) -> bytes | str:
 
 def weights(model: Model) -> dict[str, typing.Any]:
     """Initialisers by name."""
-    return {each.name: _given(each) for each in model.graph.initializer}
-
-
-def _given(tensor: typing.Any) -> typing.Any:
-    values = onnx.numpy_helper.to_array(tensor)
-    name = _RAW.get(tensor.data_type)
-    return Given(values.view(f"u{values.dtype.itemsize}"), dtype=name) if name else values
+    return {each.name: onnx.numpy_helper.to_array(each) for each in model.graph.initializer}
 
 
 def raw_name(element_type: int) -> str | None:
     return _RAW.get(element_type)
+
+
+def _graphs_of(node: Node) -> list[typing.Any]:
+    """Its branches, or its body."""
+    return [graph for each in node.attribute for graph in ([each.g] if each.HasField("g") else []) + list(each.graphs)]
 
 
 def inside(model: Model) -> int:
@@ -157,23 +155,21 @@ def inside(model: Model) -> int:
     count, open_graphs = 0, [model.graph]
     while open_graphs:
         for node in open_graphs.pop().node:
-            for attribute in node.attribute:
-                graphs = [attribute.g, *attribute.graphs] if attribute.HasField("g") else list(attribute.graphs)
-                count += sum(len(graph.node) for graph in graphs)
-                open_graphs += graphs
+            graphs = _graphs_of(node)
+            count += sum(len(graph.node) for graph in graphs)
+            open_graphs += graphs
     return count
 
 
 def captured(node: Node) -> list[str]:
     """Tensors of the graph that a branch or a body in it takes by name."""
     found: list[str] = []
-    for attribute in node.attribute:
-        for graph in [attribute.g, *attribute.graphs] if attribute.HasField("g") else list(attribute.graphs):
-            known = {each.name for each in (*graph.input, *graph.initializer)}
-            known |= {name for inner in graph.node for name in inner.output}
-            taken = [name for inner in graph.node for name in (*inner.input, *captured(inner))]
-            taken += [each.name for each in graph.output]
-            found += [name for name in taken if name and name not in known and name not in found]
+    for graph in _graphs_of(node):
+        known = {each.name for each in (*graph.input, *graph.initializer)}
+        known |= {name for inner in graph.node for name in inner.output}
+        taken = [name for inner in graph.node for name in (*inner.input, *captured(inner))]
+        taken += [each.name for each in graph.output]
+        found += [name for name in taken if name and name not in known and name not in found]
     return found
 
 

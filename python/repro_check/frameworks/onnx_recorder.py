@@ -89,12 +89,12 @@ def _same(one: typing.Any, other: typing.Any) -> bool:
 class _Recording:
     """Writes the records of calls."""
 
-    def __init__(self, writer: DumpWriter, engine: Engine, request: Request, model: onnx_graph.Model) -> None:
+    def __init__(self, writer: DumpWriter, engine: Engine, request: Request, model: onnx_graph.Model,
+                 weights: dict[str, typing.Any]) -> None:
         self._writer, self._engine, self._names = writer, engine, onnx_graph.Names(engine.graph)
         self._places = onnx_graph.Places(model)
         self._regions = engine.regions(model)
-        weights = onnx_graph.weights(engine.graph if self._regions is None else model)
-        self._weights = {name: told(value) for name, value in weights.items()}
+        self._weights = _weights(engine.graph) if self._regions is None else weights
         self._keep = request.dump.get("keep_ops")
         self.operators = self.tensors = self.unread = 0
 
@@ -153,24 +153,24 @@ def _warnings(engine: Engine, model: onnx_graph.Model, differing: list[str], unr
     return found
 
 
-def _writer(request: Request, engine: Engine, settings: dict[str, str], model: onnx_graph.Model) -> DumpWriter:
+def _weights(model: onnx_graph.Model) -> dict[str, typing.Any]:
+    return {name: told(value) for name, value in onnx_graph.weights(model).items()}
+
+
+def _writer(request: Request, engine: Engine, settings: dict[str, str], files: list[str]) -> DumpWriter:
+    """@param files  with values of the model that lie outside of it"""
     run, path = request.run, request.run["model"]["path"]
     facts = engine.facts()
-    files = onnx_graph.files_of(onnx.load(path, load_external_data=False), path)
     if files:
         facts["model.weights_digest"] = str(digest.of_bytes("".join(
             str(onnx_graph.digest_of_file(file)) for file in files).encode()))
         facts["model.weights_path"] = ", ".join(files)
     used = {**settings, "threads.intra_op": str(run["threads"] or "default"),
             "threads.inter_op": str(run["interop_threads"] or "default")}
-    writer = DumpWriter(
+    return DumpWriter(
         request.directory, run_name=run["name"], level=request.dump["level"], seed=run["seed"] or 0,
         device=run["device"], model_path=path, model_digest=onnx_graph.digest_of_file(path),
         determinism=run["determinism"], settings=used, environment=facts, configuration=json.dumps(run))
-    for name, value in onnx_graph.weights(onnx_graph.take_in(model, os.path.dirname(path))).items():
-        if _is_tensor(told(value)):
-            writer.parameter(name, told(value))
-    return writer
 
 
 def record(request: Request, status: Status) -> None:
@@ -182,6 +182,7 @@ def record(request: Request, status: Status) -> None:
     types, returns = _inputs(model), [each.name for each in model.graph.output]
     optional = {each.name: each.type for each in model.graph.input if each.name not in types}
     calls = [_given({**types, **optional}, call) for call in matched(run["calls"], list(types), list(optional))]
+    files = onnx_graph.files_of(model, run["model"]["path"])  # before their values are taken in
     with tempfile.TemporaryDirectory(prefix="repro-check-onnx-") as folder:
         engine = Engine(run, settings, folder)
         engine.prepare(model)
@@ -190,7 +191,11 @@ def record(request: Request, status: Status) -> None:
         if request.bare:
             status.done(0, 0, 0, None)
         else:
-            _record(request, engine, settings, model, calls, results, status)
+            engine.observe(model)
+            with _writer(request, engine, settings, files) as writer:
+                made = _record(writer, request, engine, model, calls, results, status)
+                status.phase("finishing")
+            status.done(made.operators, made.tensors, writer.stored_bytes, writer.stated_digest)
     if request.report_outputs:
         for number, result in enumerate(results):
             _say_outputs(result, f"call {number} " if len(results) > 1 else "", status)
@@ -209,25 +214,26 @@ def _say_outputs(result: dict[str, typing.Any], prefix: str, status: Status) -> 
             status.say("output", name=shown, what=what, digest=str(digest.of_bytes(array.reshape(-1).view("u1"))))
 
 
-def _record(request: Request, engine: Engine, settings: dict[str, str], model: onnx_graph.Model,
-            calls: list[dict[str, typing.Any]], results: list[dict[str, typing.Any]], status: Status) -> None:
-    engine.observe(model)
-    with _writer(request, engine, settings, model) as writer:
-        recording, differing = _Recording(writer, engine, request, model), []
-        names = [each.name for each in engine.graph.graph.output]
-        for step, (call, result) in enumerate(zip(calls, results)):
-            for name, value in call.items():
-                writer.input(name if len(calls) == 1 else f"{name}#{step}", value)
-            values = engine.call(names, call)
-            other = [name for name in result if not _same(result[name], values[name])]
-            differing += other
-            if not other:  # else they are not what the model has computed
-                recording.call({**call, **values}, step)
-            recording.returned(result, step)
-            status.say("progress", operators=recording.operators, bytes=writer.stored_bytes)
-        writer.warnings += _warnings(engine, model, differing, recording.unread)
-        status.phase("finishing")
-    status.done(recording.operators, recording.tensors, writer.stored_bytes, writer.stated_digest)
+def _record(writer: DumpWriter, request: Request, engine: Engine, model: onnx_graph.Model,
+            calls: list[dict[str, typing.Any]], results: list[dict[str, typing.Any]], status: Status) -> _Recording:
+    weights = _weights(onnx_graph.take_in(model, os.path.dirname(request.run["model"]["path"])))
+    for name, value in weights.items():
+        if _is_tensor(value):
+            writer.parameter(name, value)
+    recording, differing = _Recording(writer, engine, request, model, weights), []
+    names = [each.name for each in engine.graph.graph.output]
+    for step, (call, result) in enumerate(zip(calls, results)):
+        for name, value in call.items():
+            writer.input(name if len(calls) == 1 else f"{name}#{step}", value)
+        values = engine.call(names, call)
+        other = [name for name in result if not _same(result[name], values[name])]
+        differing += other
+        if not other:  # else they are not what the model has computed
+            recording.call({**call, **values}, step)
+        recording.returned(result, step)
+        status.say("progress", operators=recording.operators, bytes=writer.stored_bytes)
+    writer.warnings += _warnings(engine, model, differing, recording.unread)
+    return recording
 
 
 def _described(path: str, name: str, kind: typing.Any, model: onnx_graph.Model) -> Json:
