@@ -18,7 +18,6 @@ import numpy as np
 from ..errors import ReproCheckError
 from .generated import Array, Json, generate
 
-_STATUS = 3  #: the descriptor on which `repro-check` listens
 #: Exit codes of the tool, by kind of failure.
 _CODES = {"usage": 2, "run_failed": 5, "internal": 70}
 
@@ -68,13 +67,8 @@ def refuse(run: Json, keys: typing.Mapping[str, typing.Any], why: str) -> None:
 class Status:
     """Says how it goes, a message a line; nobody has to listen."""
 
-    def __init__(self) -> None:
-        self._began = time.monotonic()
-        try:
-            os.fstat(_STATUS)
-            self._descriptor = _STATUS
-        except OSError:
-            self._descriptor = 1
+    def __init__(self, descriptor: int) -> None:
+        self._began, self._descriptor = time.monotonic(), descriptor
 
     def say(self, type_: str, **fields: typing.Any) -> None:
         try:
@@ -134,7 +128,8 @@ Verbs = typing.Mapping[str, typing.Callable[..., typing.Any]]
 def main(verbs: Verbs, arguments: list[str]) -> int:
     """`record` is given the request and the status; what other verbs return goes to stdout as JSON."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    status, recording = Status(), bool(arguments) and arguments[0] == "record"
+    recording = bool(arguments) and arguments[0] == "record"
+    status = Status(int(arguments[3]) if arguments[2:3] == ["--status-fd"] else 1)
     try:
         if not arguments or arguments[0] not in verbs:
             raise Refusal(f"a recorder of this kind cannot {' '.join(arguments[:1]) or 'do nothing'}",
