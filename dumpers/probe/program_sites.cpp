@@ -205,7 +205,7 @@ ProgramSites::Site ProgramSites::make_site(const std::string& path,
 
 ProgramSites::Site ProgramSites::forward_site() {
   const PythonChain* const here = python_frames();
-  generators_.look(here);
+  generators_.look(here == nullptr || here->frames.empty() ? nullptr : &here->frames.front());
   const PythonChain* chain = told().elsewhere != nullptr ? told().elsewhere : here;
   const std::uint32_t module = told().modules.empty() ? kNoModule : told().modules.back().number;
   const std::lock_guard<std::mutex> lock(mutex_);

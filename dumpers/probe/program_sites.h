@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "core/system/pinned.h"
+#include "core/trace/host_generator_watch.h"
 #include "core/trace/recorded_part.h"
 #include "dumpers/capture/engine/capture.h"
-#include "dumpers/probe/generator_watch.h"
 #include "dumpers/probe/python_frames.h"
 
 namespace c10 {
@@ -94,7 +94,7 @@ class ProgramSites final : public capture::SiteProvider {
     ~Elsewhere();
   };
 
-  GeneratorWatch& generators() { return generators_; }
+  core::HostGeneratorWatch& generators() { return generators_; }
 
   /// Something reduces gradients over ranks when they have been accumulated.
   void expect_reductions() { reduces_ = true; }
@@ -132,7 +132,7 @@ class ProgramSites final : public capture::SiteProvider {
   void note_call(const Site& site);
 
   core::RecordedPart part_;
-  GeneratorWatch generators_;
+  core::HostGeneratorWatch generators_;
   std::atomic<bool> reduces_ = false;
   std::atomic<bool> reads_ = true;
   std::atomic<std::uint64_t> recorded_ = 0;

@@ -332,41 +332,6 @@ std::span<const std::byte> bytes_at(const StridedBytes& content,
   return copied;
 }
 
-/// Of what lies in one leaf or more.
-class SummaryOfLeaves {
- public:
-  SummaryOfLeaves(core::Dtype dtype, bool with_stats, std::size_t leaves)
-      : dtype_(dtype),
-        digests_(leaves),
-        counts_(with_stats ? 0 : leaves),
-        stats_(with_stats ? leaves : 0) {}
-
-  void set(std::size_t index, std::span<const std::byte> leaf) {
-    if (stats_.empty()) {
-      const core::CountedLeaf counted = core::count_leaf(dtype_, leaf);
-      digests_[index] = counted.digest;
-      counts_[index] = counted.counts;
-    } else {
-      const core::LeafSummary summary = core::summarise_leaf(dtype_, leaf);
-      digests_[index] = summary.digest;
-      stats_[index] = summary.stats;
-    }
-  }
-
-  [[nodiscard]] ContentSummary put_together() const {
-    ContentSummary summary{core::digest_of_leaves(digests_), {}, std::nullopt};
-    for (const core::NonFinite& leaf : counts_) summary.non_finite += leaf;
-    if (!stats_.empty()) summary.stats = core::stats_of_leaves(stats_);
-    return summary;
-  }
-
- private:
-  core::Dtype dtype_;
-  std::vector<core::Digest> digests_;
-  std::vector<core::NonFinite> counts_;
-  std::vector<core::LeafStats> stats_;
-};
-
 std::atomic<bool> shares_out = true;
 
 }  // namespace
@@ -384,7 +349,7 @@ ContentSummary summarise_content(const StridedBytes& content, core::Dtype dtype,
     const core::LeafSummary summary = core::summarise_leaf(dtype, leaf);
     return {summary.digest, {}, core::stats_of_leaves({&summary.stats, 1})};
   }
-  SummaryOfLeaves leaves(dtype, with_stats, (bytes + core::kDigestChunk - 1) / core::kDigestChunk);
+  core::SummaryOfLeaves leaves(dtype, with_stats, bytes);
   const std::size_t at_once = leaves_at_once(content) * core::kDigestChunk;
   const auto walk = [&](std::int64_t first, std::int64_t last) {
     for (auto part = static_cast<std::size_t>(first); part < static_cast<std::size_t>(last);

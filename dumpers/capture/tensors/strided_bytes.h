@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/digest/digest.h"
+#include "core/tensor/content_summary.h"
 #include "core/tensor/dtype.h"
 #include "core/tensor/tensor_record.h"
 
@@ -64,11 +65,7 @@ class StridedBytes {
   std::vector<Dimension> dimensions_;  ///< merged where they follow each other in memory
 };
 
-struct ContentSummary {
-  core::Digest digest;
-  core::NonFinite non_finite;  ///< only where there are no statistics
-  std::optional<core::TensorStats> stats;
-};
+using core::ContentSummary;
 
 /// Digest of the content by the rule of core::kDigestAlgorithm, and its NaN and infinities or,
 /// where `with_stats`, all statistics, in one walk over the leaves, which are shared out over

@@ -10,15 +10,15 @@
 #include <vector>
 
 #include "core/system/pinned.h"
+#include "core/trace/op_record.h"
 #include "core/trace/run_manifest.h"
-#include "dumpers/probe/python_frames.h"
 
-namespace repro_check::probe {
+namespace repro_check::core {
 
 /// Generators that no operator draws from, as Python's `random` and NumPy's global one. Their state
 /// is read where it lies: no function of theirs is replaced, since a compiler knows those by what
 /// they are. Any thread.
-class GeneratorWatch : core::Pinned {
+class HostGeneratorWatch : core::Pinned {
  public:
   /// A place that the front end has checked, and keeps alive. Of a name that is known: the new one.
   struct Generator {
@@ -31,7 +31,8 @@ class GeneratorWatch : core::Pinned {
 
   /// The calling thread is about to call an operator at `place`: what has moved since it called the
   /// one before moved in between.
-  void look(const PythonChain* place);
+  /// @param place  null: not known; as long as this is there
+  void look(const SourceFrame* place);
 
   /// What a record says of each: `generator.random` = the digest of its state, and where it has
   /// moved since the record before, if that is known, `moved.random`.
@@ -39,7 +40,7 @@ class GeneratorWatch : core::Pinned {
   Texts read();
 
   /// What the manifest says of each: whether it ever moved, and its state.
-  std::vector<core::EnvironmentFact> facts();
+  std::vector<EnvironmentFact> facts();
 
  private:
   struct Watched : Generator {
@@ -58,4 +59,4 @@ class GeneratorWatch : core::Pinned {
   std::vector<Watched> generators_;
 };
 
-}  // namespace repro_check::probe
+}  // namespace repro_check::core
