@@ -42,8 +42,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kNothingRecorded =
-    "nothing was recorded: no Python process of the program imported PyTorch, and the program is "
-    "not linked to LibTorch. Not recorded are: Python started with -I, -E or -S, a frozen or "
+    "nothing was recorded: no Python process of the program imported PyTorch or JAX, and the "
+    "program "
+    "is not linked to LibTorch. Not recorded are: Python started with -I, -E or -S, a frozen or "
     "static program, a C++ program that a shell starts, and a program that clears its environment";
 
 std::optional<AttachedProcess> read_state(const fs::path& file) {

@@ -187,6 +187,10 @@ std::string when_text(const Report& report, const OpDivergence& op) {
     return {};
   const core::OpRecord& record = shown_record(op);
   const std::string* rank = rank_of_several(report);
+  // A call of another framework may be a forward and a backward pass in one.
+  if (core::environment_fact(manifest, core::kFramework) != nullptr) {
+    return fmt::format("at step {}, ", record.step);
+  }
   return fmt::format("at step {}{}, {}, {}",
                      record.step,
                      rank == nullptr ? "" : " of rank " + *rank,
@@ -853,6 +857,14 @@ std::string drawn_by_operators_text(const Report& report) {
         "{} ({}), from where the first run's generators had come", text, seeds_text(draws));
   }
   const auto& first = report.runs.front().manifest;
+  if (core::environment_fact(first, core::kFramework) != nullptr) {
+    return fmt::format(
+        "{}, which the program makes itself, whatever the runs' seeds: "
+        "{} in {} runs",
+        text,
+        draws.operators == 1 ? "it agrees" : "they agree",
+        report.repeat ? "all" : "both");
+  }
   const auto has_other_seed = [&](const RunSummary& run) {
     return core::given_seed(run.manifest) != core::given_seed(first);
   };

@@ -196,6 +196,8 @@ inline constexpr std::string_view kSetAt = "set_at.";
 inline constexpr std::string_view kStateAtEnd = "end.";
 /// Before a parameter that gets gradients, is in no optimizer, and is not moved by the program.
 inline constexpr std::string_view kUntrained = "untrained.";
+/// `jax`: whose calls were recorded, where they are not PyTorch's operators.
+inline constexpr std::string_view kFramework = "framework";
 /// The operators of worker processes of data loaders were recorded.
 inline constexpr std::string_view kWorkers = "data.workers";
 /// Before version 1.4: the exception that ended the program.

@@ -22,6 +22,7 @@ ALLOWED = {
     "dumpers/store": {"core", "dumpers/journal"},
     "dumpers/stub": set(),
     "dumpers/probe": {"core", "dumpers/capture", "dumpers/journal", "dumpers/stub"},
+    "dumpers/arrays": {"core", "dumpers/journal"},
     "comparators": {"core", "configs"},
     "baselines": {"core"},
     "cmd": set(source_tree.HOUSE),

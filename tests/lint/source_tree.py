@@ -7,7 +7,8 @@ from pathlib import Path
 SKIPPED = {".git", ".venv", "build", "repro-check-out", "__pycache__"}
 HOUSE = ("core", "configs", "dumpers/capture", "dumpers/replay", "dumpers/model_file", "dumpers/exported",
          "dumpers/torchscript", "dumpers/imports",
-         "dumpers/journal", "dumpers/store", "dumpers/stub", "dumpers/probe", "comparators", "baselines", "cmd")
+         "dumpers/journal", "dumpers/store", "dumpers/stub", "dumpers/probe", "dumpers/arrays", "comparators", "baselines",
+         "cmd")
 
 
 def files(root: Path):

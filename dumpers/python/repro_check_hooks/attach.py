@@ -33,6 +33,8 @@ def start() -> None:
 
 
 def _end() -> None:
+    if hooks.arrays is not None:
+        hooks.arrays.end()
     if hooks.recording is not None:
         hooks.recording.end()
 
@@ -107,6 +109,7 @@ _WATCHED = {
     "torch._dynamo.callback": ("compiled", "on_compiler"),
     "torch._dynamo.guards": ("compiled", "on_guards"),
     "torch._dynamo.output_graph": ("compiled", "on_compiled_graph"),
+    "jax._src.pjit": ("jax_calls", "on_pjit"),
 }
 
 

@@ -23,6 +23,7 @@ PLAN_VARIABLE = "REPRO_CHECK_EXEC"
 
 plan: "Any" = None  # what to record, and how
 recording: "Any" = None  # once PyTorch is there
+arrays: "Any" = None  # of calls of another framework, once that is there
 # By hook of ours that failed, or name that is missing, and with what: how often.
 notes: "Dict[Tuple[str, str], int]" = {}
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Other processes of the program: one that is forked records itself from there on, as one that is started does."""
+import json
 import os
 import sys
 
@@ -10,6 +11,37 @@ from .seeds import line_of_program
 TYPE_CHECKING = False  # the module typing is not loaded into programs
 if TYPE_CHECKING:
     from typing import Any
+
+
+def free_directory(process):
+    """For the journal of a recording of this process: of programs that this one has replaced (os.execv), that had its
+    number before, or of what else is recorded in it, there may be others."""
+    first = directory = os.path.join(hooks.plan["directory"], str(process))
+    others = 0
+    while os.path.exists(directory) or os.path.exists(directory + ".json"):
+        others += 1
+        directory = f"{first}{others:03}"
+    return directory
+
+
+def write_state(directory, state):
+    """Whole or not at all: written beside, then renamed."""
+    path = directory + ".json"
+    with open(path + ".new", "w", encoding="utf-8") as file:
+        json.dump(state, file)
+    os.replace(path + ".new", path)
+
+
+def watch_ends(end):
+    """Has a recording ended where this process ends by itself, or becomes another program."""
+    hooks.watch(os, "_exit", lambda *_args, **_kwargs: end())
+
+    def replace(path, *_args, **_kwargs):
+        if not isinstance(path, int) and os.access(path, os.X_OK):  # else the program goes on, as far as we know
+            end()
+
+    for name in ("execv", "execve"):  # which the others call
+        hooks.watch(os, name, guarded(replace))
 
 
 def watch_forks(recording):
@@ -71,7 +103,7 @@ def how(recording):
     """How this process was made, which is alike in two runs: by its name where `multiprocessing` gave it one."""
     made = sys.modules.get("multiprocessing.process")
     name = "MainProcess" if made is None else made.current_process().name
-    return recording.how or "exec" if name == "MainProcess" else name
+    return (recording and recording.how) or "exec" if name == "MainProcess" else name
 
 
 def command():

@@ -10,7 +10,7 @@ import sys
 import time
 
 from . import ends, hooks, kernels, kit, lanes, processes, seeds
-from .hooks import guarded, tell_failure, watch
+from .hooks import guarded, tell_failure
 from .modules import Modules
 from .optimizers import Optimizers
 from .parameters import Parameters
@@ -67,11 +67,7 @@ class Recording:
         self.begin(is_forked=True)
 
     def begin(self, is_forked=False):
-        first = self.directory = os.path.join(hooks.plan["directory"], str(self.process))
-        images = 0  # of programs that this one has replaced (os.execv), or that had its number before
-        while os.path.exists(self.directory) or os.path.exists(self.directory + ".json"):
-            images += 1
-            self.directory = f"{first}{images:03}"
+        self.directory = processes.free_directory(self.process)
         self.failure = None
         self.began = time.time()
         self.ended = False
@@ -144,7 +140,7 @@ class Recording:
         else:
             self._pin()
         tell_failure(self.unlocked.repro_check_begin(os.fsencode(self.directory), json.dumps(settings).encode()))
-        seeds.watch_generators(self.probe)
+        seeds.watch_generators(self.probe.repro_check_watch_generator)
         guarded(seeds.know_cells)(self.probe)
 
     def _pin(self):
@@ -158,7 +154,6 @@ class Recording:
             cudnn.benchmark = False
 
     def write_state(self):
-        """Whole or not at all: written beside, then renamed."""
         rank, ranks = self.ranks.rank or (None, None)
         notes = [f"{where}: {error}" for where, error in hooks.notes]
         state = {"process": self.process, "parent": os.getppid(), "started": processes.started(),
@@ -169,10 +164,7 @@ class Recording:
                  "rank": rank, "ranks": ranks or 0,
                  "operators": 0 if self.failure else self.probe.repro_check_operators(),
                  "unread": not self.failure and bool(self.probe.repro_check_ran_unread())}
-        path = self.directory + ".json"
-        with open(path + ".new", "w", encoding="utf-8") as file:
-            json.dump(state, file)
-        os.replace(path + ".new", path)
+        processes.write_state(self.directory, state)
 
     def end(self):
         """The program ends; a child that was forked has nothing to end."""
@@ -225,15 +217,7 @@ class Recording:
         if "processes" not in hooks.plan:  # a part of the process alone
             atexit.register(guarded(self.end))
         os.register_at_fork(after_in_child=self.modules.let_go)
-        end = guarded(self.end)
-        watch(os, "_exit", lambda *_args, **_kwargs: end())
-
-        def replace(path, *_args, **_kwargs):
-            if not isinstance(path, int) and os.access(path, os.X_OK):  # else the program goes on, as far as we know
-                end()
-
-        for name in ("execv", "execve"):  # which the others call
-            watch(os, name, guarded(replace))
+        processes.watch_ends(guarded(self.end))
         self.plain = {float, self.torch.Tensor, self.torch.nn.Parameter}
         self.compiling = hooks.compiling = getattr(getattr(self.torch, "compiler", None), "is_compiling", bool)
         for attach in (self.modules.watch, self.optimizers.watch, self._pass_higher_order):

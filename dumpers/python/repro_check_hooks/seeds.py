@@ -72,6 +72,11 @@ def _caller(frame):
     return known
 
 
+def name_of_file(path):
+    """As a line of it is shown: the cell of a notebook, or the path."""
+    return f"In [{_cells[path]}]" if path in _cells else path
+
+
 def file_of_program(frame):
     """Empty where it runs a library's code."""
     return _caller(frame)[0]
@@ -214,15 +219,16 @@ def _note_own_generator(_name, args, kwargs):
 
 
 def take_facts():
-    """What is to be known of the program, by name, which is then told."""
-    facts = list(_facts())
+    """As facts(), which are then told."""
+    told = list(facts())
     _asked.clear()
     _set_by_program.clear()
-    return facts
+    return told
 
 
-def _facts():
-    forked = _asked_by_forked()
+def facts():
+    """What is to be known of the program, by name."""
+    forked = _asked_by_forked() if hooks.recording is not None else {}
     for fact in sorted({*_asked, *forked}):
         texts = []
         if fact in _asked:
@@ -240,48 +246,50 @@ def _facts():
         yield record_names.SET_BY_PROGRAM + name, calls
         lines = line if line == last_line else f"{line}{record_names.BOTH_LINES}{last_line}"
         yield record_names.SET_AT + name, lines
-    cuda = hooks.recording.torch.cuda
-    if cuda.is_initialized():
+    cuda = hooks.recording and hooks.recording.torch.cuda
+    if cuda and cuda.is_initialized():
         yield record_names.GPU_NAMES, ", ".join(cuda.get_device_name(number) for number in range(cuda.device_count()))
 
 
 _watched_generators = []  # kept, since their memory is read
 
 
-def watch_generators(probe):
+def watch_generators(watch_one):
     """Where generators stand that no operator draws from: their memory is read where it lies, and none of their
-    functions is replaced, which compilers know by what they are."""
+    functions is replaced, which compilers know by what they are.
+
+    watch_one: repro_check_watch_generator() of the probe, or what is like it."""
     for name, find in (("random", _watch_random), ("numpy.random", _watch_numpy)):
         if name in sys.modules:
-            guarded(find)(sys.modules[name], probe)
+            guarded(find)(sys.modules[name], watch_one)
 
 
-def _watch_random(module, probe):
+def _watch_random(module, watch_one):
     import struct
 
     generator = module._inst
     version, state, _ = generator.getstate()
     if version == 3 and generator.__class__.__base__.__basicsize__ >= object.__basicsize__ + 4 * 625:
-        _watch_generator(probe, "random", generator, id(generator) + object.__basicsize__,
+        _watch_generator(watch_one, "random", generator, id(generator) + object.__basicsize__,
                          struct.pack("<i624I", state[624], *state[:624]), 0)
 
 
-def _watch_numpy(module, probe):
+def _watch_numpy(module, watch_one):
     bits = module.mtrand._rand._bit_generator
     state = bits.state.get("state", {})
     if "key" in state and "pos" in state:
-        _watch_generator(probe, "numpy", bits, bits.ctypes.state_address,
+        _watch_generator(watch_one, "numpy", bits, bits.ctypes.state_address,
                          state["key"].tobytes() + int(state["pos"]).to_bytes(4, sys.byteorder), 4 * 624)
 
 
-def _watch_generator(probe, name, generator, address, state, position):
+def _watch_generator(watch_one, name, generator, address, state, position):
     """@param state  as its memory has to be: another release may have another layout"""
     import ctypes
 
     if ctypes.string_at(address, len(state)) != state:
         return
     _watched_generators.append(generator)
-    probe.repro_check_watch_generator(
+    watch_one(
         name.encode(), ctypes.c_void_p(address), ctypes.c_size_t(len(state)), ctypes.c_size_t(position))
 
 
@@ -297,7 +305,7 @@ def _on_random(module):
 
     watch(module.Random, "seed", guarded(seeded))
     if hooks.attached() is not None:
-        guarded(_watch_random)(module, hooks.recording.probe)
+        guarded(_watch_random)(module, hooks.recording.probe.repro_check_watch_generator)
 
 
 def _pin_entropy(module, seed):
@@ -328,4 +336,4 @@ def _on_numpy(module):
     if hooks.recording is not None and hooks.recording.checkpoints is not None:
         hooks.recording.checkpoints.watch_numpy(module)
     if hooks.attached() is not None:
-        guarded(_watch_numpy)(module, hooks.recording.probe)
+        guarded(_watch_numpy)(module, hooks.recording.probe.repro_check_watch_generator)

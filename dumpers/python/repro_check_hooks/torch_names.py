@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The private and undocumented names of PyTorch, Triton, NumPy and Python that the hooks lean on. A release may take
+"""The private and undocumented names of PyTorch, JAX, Triton, NumPy and Python that hooks lean on. A release may take
 one away: then the dump has a note, which says what is lost.
 
 NAMES: by module, and by name in it: since which release of PyTorch (of Triton, of NumPy, of Python) it is there, before
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _ITS_PYTHON = {"_json", "_thread", "concurrent", "multiprocessing", "random", "sys", "threading"}
 
+_CALLS_OF_JAX = "calls of JAX are not recorded"
 _COMPILED = "inputs and results of compiled code are not recorded"
 _COMPILING = "the compiler's own operators are recorded as part of the program"
 _GROUPS = "the ranks of collectives and messages are not known"
@@ -148,6 +149,17 @@ NAMES: "Dict[str, Dict[str, Row]]" = {
     "torch._inductor.runtime.triton_heuristics": {
         "CachingAutotuner.benchmark_all_configs": ("2.4", "", _TUNING),
         "CachingAutotuner.coordinate_descent_tuning": ("2.4", "", _TUNING),
+    },
+    "jax._src.pjit": {
+        "_get_fastpath_data": ("0.10", "", _CALLS_OF_JAX),
+        "_pjit_call_impl_python": ("0.10", "", _CALLS_OF_JAX),
+    },
+    "jax._src.array": {
+        "ArrayImpl._single_device_array_to_np_array_did_copy": ("0.10", "", _CALLS_OF_JAX),
+    },
+    "jax._src.random.prng": {
+        "PRNGKeyArray()._base_array": ("0.10", "", _CALLS_OF_JAX),
+        "PRNGKeyArray()._impl": ("0.10", "", _CALLS_OF_JAX),
     },
     "triton.runtime.jit": {
         "JITFunction().arg_names": (*_EVER, _KERNELS),
