@@ -31,6 +31,8 @@ constexpr std::array kRules{
     by_trace(FindingId::kRecomputedOtherwise, Need::kOperators, &find_recomputed_otherwise),
     by_trace(FindingId::kDrawsRepeat, Need::kRepeats, &find_draws_repeat),
     by_trace(FindingId::kDrawnOnce, Need::kCalls, &find_drawn_once),
+    by_trace(FindingId::kKeyIsConstant, Need::kKeys, &find_key_is_constant),
+    by_trace(FindingId::kKeyUsedTwice, Need::kKeys, &find_key_used_twice),
     by_trace(FindingId::kRestoredThenOverwritten, Need::kWhole, &find_restored_then_overwritten),
     by_trace(FindingId::kCopyDidNotCopy, Need::kOperators, &find_copy_that_did_not),
     by_trace(FindingId::kDivisorZero, Need::kProgram, &find_divisor_zero),
@@ -84,7 +86,12 @@ std::optional<Phrase> lack_of(AuditNeed need,
   const core::RunManifest& manifest = dump.manifest();
   const auto lacks = [](std::string_view key) { return std::optional<Phrase>(Phrase(key)); };
   if (manifest.is_of_blocks()) return lacks("audit-of-blocks");
+  const bool has_keys = core::environment_fact(manifest, core::kFramework) != nullptr;
+  if (has_keys != (need == AuditNeed::kKeys)) {
+    return lacks(has_keys ? "audit-of-pytorch" : "audit-of-keys");
+  }
   switch (need) {
+    case AuditNeed::kKeys:
     case AuditNeed::kOperators:
       return std::nullopt;
     case AuditNeed::kProgram:

@@ -34,6 +34,7 @@ enum class AuditNeed : std::uint8_t {
   kValues,         ///< the bytes of tensors
   kCalls,          ///< a model was called three times or more
   kRepeats,        ///< the same, or it is of a program
+  kKeys,           ///< calls of a framework whose generators are values: JAX
 };
 
 /// One rule, by the finding that it is about.

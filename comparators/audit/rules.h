@@ -41,6 +41,8 @@ inline constexpr std::size_t kTellingCalls = 3;
 std::vector<Finding> find_recomputed_otherwise(const AuditTrace& trace);
 std::vector<Finding> find_drawn_once(const AuditTrace& trace);
 std::vector<Finding> find_draws_repeat(const AuditTrace& trace);
+std::vector<Finding> find_key_is_constant(const AuditTrace& trace);
+std::vector<Finding> find_key_used_twice(const AuditTrace& trace);
 std::vector<Finding> find_read_unwritten(const AuditTrace& trace);
 std::vector<Finding> find_copy_that_did_not(const AuditTrace& trace);
 std::vector<Finding> find_same_at_every_sync(const AuditTrace& trace);

@@ -106,6 +106,8 @@ enum class FindingId : std::uint8_t {
   kRecomputedOtherwise,
   kDrawsRepeat,
   kDrawnOnce,
+  kKeyIsConstant,
+  kKeyUsedTwice,
   kCopyDidNotCopy,
   kSameAtEverySync,
   kNotWhatTheStepLeft,
