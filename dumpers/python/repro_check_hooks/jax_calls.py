@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 
     from .arrays import Call, Content, Named
 
+_WHOLE_BYTES = ("bool", "int8", "uint8", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz",
+                "float8_e8m0fnu")
 _OWN = "jax", "jaxlib"
-_MACHINERY = "flax", "optax", "equinox", "chex", "haiku", "jaxtyping", "orbax"
+_MACHINERY = "flax", "optax", "equinox", "chex", "haiku", "jaxtyping", "orbax", "torchax", "torch"
 # What of JAX's own settings can change numbers, or what is drawn.
 _SETTINGS = ("jax_enable_x64", "jax_threefry_partitionable", "jax_default_prng_impl", "jax_default_matmul_precision",
              "jax_numpy_dtype_promotion", "jax_disable_jit", "jax_debug_nans", "jax_platforms",
@@ -40,6 +42,8 @@ def on_pjit(module: "Any") -> None:
     arrays.facts = calls.facts
     watch(module, "_pjit_call_impl_python", guarded(calls.before), guarded(calls.after), guarded(calls.left))
     watch(module, "_get_fastpath_data", None, guarded(calls.slowly))
+    watch(sys.modules["jax._src.stages"].Compiled, "__call__", guarded(calls.before_compiled),
+          guarded(calls.after_compiled), guarded(calls.left))
     processes.watch_ends(guarded(arrays.end))
 
 
@@ -71,39 +75,62 @@ class _Calls:
         yield "devices", " ".join(sorted({device.device_kind for device in self._jax.devices()}))
 
     def before(self, *args: "Any", jaxpr: "Any", name: str, **_others: object) -> "Optional[Call]":
-        arrays = self._arrays
-        if not arrays.records() or any(isinstance(each, self._core.Tracer) for each in args):
-            return None
         operator, names, _ = self._known(jaxpr, name)
-        begun = arrays.enter(operator, any(_is_key(each) for each in args))
+        constants = [(f"constant.{position}", each) for position, each in enumerate(jaxpr.consts)]
+        begun = self._begin(operator, [*_named(names, args, "args."), *constants])
+        if begun is not None:
+            self._count_step(jaxpr, begun)
+        return begun
+
+    def after(self, call: "Call", result: "Any", *args: object, jaxpr: "Any", name: str, **_others: object) -> None:
+        _, names, paths = self._known(jaxpr, name)
+        written = [(slot, each) for slot, each in _named(names, args, "args.") if self._is_reference(each)]
+        outputs = self._end(call, [*_named(paths, result[0], ""), *written])
+        code = _code(jaxpr)
+        if code in self._state:
+            self._state[code] = {number for _, number in outputs}
+            if code == self._steps_by:
+                self._arrays.step += 1
+
+    def before_compiled(self, compiled: "Any", *args: object, **kwargs: object) -> "Optional[Call]":
+        """Of what `.lower().compile()` gave."""
+        name = str(compiled._executable.unsafe_call.name).removeprefix("jit(").removesuffix(")")
+        return self._begin(f"jax::{name}", self._flat((args, kwargs), "args"))
+
+    def after_compiled(self, call: "Call", result: object, *_args: object, **_kwargs: object) -> None:
+        self._end(call, self._flat(result, "result"))
+
+    def _flat(self, tree: object, root: str) -> "List[Tuple[str, Any]]":
+        util = self._jax.tree_util
+        return [(root + util.keystr(path), leaf) for path, leaf in util.tree_flatten_with_path(tree)[0]]
+
+    def _begin(self, operator: str, given: "List[Tuple[str, Any]]") -> "Optional[Call]":
+        arrays = self._arrays
+        if not arrays.records() or any(isinstance(each, self._core.Tracer) for _, each in given):
+            return None
+        begun = arrays.enter(operator, any(_is_key(each) for _, each in given))
         if begun is None:
             return None
         try:
-            constants = [(f"constant.{position}", each) for position, each in enumerate(jaxpr.consts)]
-            begun.inputs = self._read([*_named(names, args, "args."), *constants], begun)
-            begun.key = next((key for key in map(_key_of, [*args, *jaxpr.consts]) if key is not None), None)
-            self._count_step(jaxpr, begun)
+            begun.inputs = self._read(given, begun)
+            begun.key = next((key for key in (_key_of(each) for _, each in given) if key is not None), None)
         except BaseException:
             self._leave(begun, [], 0)
             raise
         begun.began = time.perf_counter_ns()
         return begun
 
-    def after(self, call: "Call", result: "Any", *_args: object, jaxpr: "Any", name: str, **_others: object) -> None:
+    def _end(self, call: "Call", returned: "List[Tuple[str, Any]]") -> "List[Named]":
         outputs: List[Named] = []
         wall_ns = 0
         try:
-            for each in result[0]:
+            for _, each in returned:
                 getattr(each, "block_until_ready", bool)()
             wall_ns = time.perf_counter_ns() - call.began
-            outputs = self._read(_named(self._known(jaxpr, name)[2], result[0], ""), call)
+            outputs = self._read(returned, call)
         finally:
             self._leave(call, outputs, wall_ns)
-        code = _code(jaxpr)
-        if code in self._state:
-            self._state[code] = {number for _, number in outputs}
-            if code == self._steps_by:
-                self._arrays.step += 1
+        return outputs
 
     def left(self, call: "Call", error: object) -> None:
         if error is not None:
@@ -155,6 +182,8 @@ class _Calls:
     def _leaves(self, slot: str, value: "Any") -> "Iterator[Tuple[str, Any, str]]":
         """Slot, array of one device or number of the host, and which kind of key it is."""
         kind = ""
+        if self._is_reference(value):
+            value = value._refs._buf
         if _is_typed_key(value):
             kind, value = f"key<{value._impl.tag}>", value._base_array
         elif _is_raw_key(value):
@@ -170,11 +199,17 @@ class _Calls:
         else:
             yield slot, value, kind
 
+    def _is_reference(self, value: "Any") -> bool:
+        """To an array that calls put another one in the place of."""
+        return isinstance(value, self._core.Ref) and hasattr(value._refs, "_buf")
+
     def _content(self, holder: "Any", kind: str) -> "Content":
         is_fixed = isinstance(holder, self._array.ArrayImpl)
         values = _values(holder) if is_fixed else holder
         if not values.flags.c_contiguous:
             values = values.copy(order="C")
+        if values.dtype.itemsize == 1 and values.dtype.name not in _WHOLE_BYTES:  # a code of less than a byte in each
+            values, kind = values.view("uint8"), f"{kind} {values.dtype.name}".strip()
         return values, _device_text(holder) if is_fixed else "cpu", kind, holder if is_fixed else None
 
 

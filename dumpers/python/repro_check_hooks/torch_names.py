@@ -157,6 +157,13 @@ NAMES: "Dict[str, Dict[str, Row]]" = {
     "jax._src.array": {
         "ArrayImpl._single_device_array_to_np_array_did_copy": ("0.10", "", _CALLS_OF_JAX),
     },
+    "jax._src.core": {
+        "ArrayRefImpl()._buf": ("0.10", "", "references to arrays of JAX are not recorded"),
+        "Ref()._refs": ("0.10", "", "references to arrays of JAX are not recorded"),
+    },
+    "jax._src.stages": {
+        "Compiled()._executable": ("0.10", "", "calls of what JAX compiled ahead of time are not recorded"),
+    },
     "jax._src.random.prng": {
         "PRNGKeyArray()._base_array": ("0.10", "", _CALLS_OF_JAX),
         "PRNGKeyArray()._impl": ("0.10", "", _CALLS_OF_JAX),
