@@ -20,6 +20,7 @@
 #include "core/error.h"
 #include "core/text/secrets.h"
 #include "core/text/text.h"
+#include "core/trace/record_names.h"
 
 namespace repro_check::baselines {
 namespace {
@@ -647,6 +648,7 @@ constexpr std::string_view kFacts =
     "os.machine cpu.capability libtorch.version compiler blas mkl onednn cuda cudnn";
 constexpr std::string_view kOnnxFacts =
     "onnxruntime.version onnxruntime.provider onnx.version onnx.engine";
+constexpr std::string_view kFrameworkFacts = "framework jax.version jaxlib.version cpu.model";
 constexpr std::string_view kProbes =
     "probe.convolution probe.matmul probe.softmax probe.exp probe.sum";
 
@@ -904,6 +906,15 @@ std::optional<Platform> platform_of(const core::RunManifest& manifest) {
   }
   platform.fields.push_back({"device", manifest.device});
   platform.fields.push_back({"threads", threads_of(manifest)});
+  // Nothing of another framework is run to see what it computes: its releases and the processor
+  // stand for that.
+  if (core::environment_fact(manifest, core::kFramework) != nullptr) {
+    for (const std::string_view name : core::split(kFrameworkFacts, ' ')) {
+      platform.fields.push_back(
+          {std::string(name), core::text_or_empty(core::environment_fact(manifest, name))});
+    }
+    return platform;
+  }
   for (const std::string_view name : core::split(kProbes, ' ')) {
     const std::string* value = core::environment_fact(manifest, name);
     if (value == nullptr) return std::nullopt;
@@ -914,6 +925,11 @@ std::optional<Platform> platform_of(const core::RunManifest& manifest) {
 
 std::string describe(const Platform& platform) {
   const std::string onnx = value_of(platform, "onnxruntime.version");
+  const std::string jax = value_of(platform, "jax.version");
+  if (jax != kUnknown) {
+    return fmt::format(
+        "{} jax-{} {}", value_of(platform, "os.machine"), jax, value_of(platform, "device"));
+  }
   return fmt::format("{} {} {} {} threads-{}",
                      value_of(platform, "os.machine"),
                      value_of(platform, "cpu.capability"),

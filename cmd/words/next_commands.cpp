@@ -178,7 +178,9 @@ std::string remedy_for(const Report& report, comparators::CauseKind cause) {
   const bool is_seeded_apart = from && to && from->seed != to->seed;
   const auto is_lenient = [](const RunSummary& run) { return run.manifest.determinism != "error"; };
   const auto& op = shown_record(first).op;
-  const bool has_inside = op == nullptr || !core::is_launch(*op);
+  const bool has_inside =
+      (op == nullptr || !core::is_launch(*op)) &&
+      core::environment_fact(report.runs.front().manifest, core::kFramework) == nullptr;
   const auto is_shallow = [&](const RunSummary& run) {
     return has_inside && run.manifest.trace.depth != "all" && run.manifest.trace.operators > 0;
   };

@@ -189,7 +189,9 @@ void AuditTrace::add(const core::OpRecord& record) {
   call.is_named = core::is_named_values(record);
   if (call.drew) {
     call.scalars = scalars_of(record);
-    draws_.push_back({index, place_of(*record.generator), record.generator->seed});
+    draws_.push_back({index,
+                      place_of(*record.generator),
+                      record.generator->device.starts_with(core::kConstantKey)});
   }
   if (!call.is_named) {
     call.training = train_flag(record);

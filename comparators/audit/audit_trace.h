@@ -82,7 +82,7 @@ struct AuditCall {
 struct AuditDraw {
   std::uint32_t call = 0;
   core::Digest from;  ///< of the generator, and of the place where it stood
-  std::uint64_t seed = 0;
+  bool is_constant = false;  ///< a key that was in a compiled function before it was called
 };
 
 /// A step of an optimizer.

@@ -574,6 +574,9 @@ Attribution attribute_compute(const JudgedCall& call, const Evidence& evidence) 
       cause.advice = Phrase("do-record-accepted", {{"location", c.evidence.candidate.location()}});
     } else if (core::is_launch(*c.baseline.op)) {
       cause.advice = Phrase("do-look-at-launch");
+    } else if (core::environment_fact(c.evidence.candidate.manifest(), core::kFramework) !=
+               nullptr) {
+      cause.advice = Phrase("do-run-operators");
     }
   }
   for (const Asked& each : asked) {

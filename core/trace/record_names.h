@@ -177,6 +177,9 @@ inline constexpr std::string_view kSavedIterator = "loader.iterator";
 inline constexpr std::string_view kSavedPosition = "loader.position";
 inline constexpr char kShardMark = '@';
 inline constexpr char kHoldersMark = '|';
+/// Before the kind of a key that a compiled function had in it before it was called: `constant
+/// key<fry>`.
+inline constexpr std::string_view kConstantKey = "constant ";
 /// Between two lines: `train.py:16 and train.py:18`.
 inline constexpr std::string_view kBothLines = " and ";
 /// In place of a sampler, if the dataset has an order of its own.

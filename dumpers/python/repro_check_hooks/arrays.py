@@ -120,7 +120,7 @@ class Arrays:
 
     def _tell_end(self) -> None:
         library = self._library
-        for name, text in [(record_names.FRAMEWORK, self.framework), *self.facts(), *seeds.facts()]:
+        for name, text in [(record_names.FRAMEWORK, self.framework), *_machine(), *self.facts(), *seeds.facts()]:
             library.repro_check_arrays_fact(name.encode(), text.encode(errors="replace"))
         raised = ends.raised() if os.environ.get(hooks.PLAN_VARIABLE) else None
         if raised is not None:
@@ -236,6 +236,13 @@ class Arrays:
         self._library.repro_check_arrays_leave(
             ctypes.c_int64(call.number), ctypes.byref(_named(call.inputs)), ctypes.byref(_named(outputs)),
             ctypes.byref(key), ctypes.c_uint64(wall_ns))
+
+
+def _machine() -> "Iterable[Tuple[str, str]]":
+    yield "os.machine", os.uname().machine
+    with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+        models = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
+    yield "cpu.model", models[0] if models else "unknown"
 
 
 def _named(arrays: "List[Named]") -> _Arrays:

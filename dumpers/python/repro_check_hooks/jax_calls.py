@@ -4,12 +4,13 @@
 All of them end in one function of JAX, which is given arrays and a program of its own, and returns arrays. Calls that
 its library in C++ answers alone do not come by there, so that as long as it is recorded none is answered so. Nothing
 is traced twice, and values stay on their device until the call has been made."""
+import ctypes
 import os
 import sys
 import time
 import weakref
 
-from . import hooks, processes
+from . import hooks, processes, record_names
 from .arrays import Arrays
 from .hooks import Instead, guarded, watch
 
@@ -47,16 +48,31 @@ def on_pjit(module: "Any") -> None:
     processes.watch_ends(guarded(arrays.end))
 
 
+class _Compiled:
+    """What is known of a program of JAX."""
+
+    def __init__(self, operator: str, code: str, arguments: "Any", results: "Any", keys: "List[int]") -> None:
+        self.operator, self.arguments, self.results = operator, arguments, results
+        self.code = code  # the function of the program that it was made of; empty of one of a library
+        self.keys = keys  # positions of those that it uses, among its arguments, and behind them its constants
+
+
+class _Entered:
+    """A call that is told of; None in it: the plan leaves it out, or it has been left."""
+
+    def __init__(self, call: "Optional[Call]") -> None:
+        self.call = call
+
+
 class _Calls:
     def __init__(self, arrays: Arrays, jax: "Any") -> None:
         self._arrays, self._jax = arrays, jax
         self._core: Any = sys.modules["jax._src.core"]
         self._numpy: Any = sys.modules["numpy"]
         self._array: Any = sys.modules["jax._src.array"]  # which may be only partly there
-        # By program of JAX: the operator, and names of what goes in and out.
-        self._names: weakref.WeakKeyDictionary[Any, Tuple[str, Any, Any]] = weakref.WeakKeyDictionary()
-        self._state: Dict[str, set[int]] = {}  # by function of the program: what its last call gave
-        self._steps_by: Any = None  # the function whose calls count steps
+        self._names: weakref.WeakKeyDictionary[Any, _Compiled] = weakref.WeakKeyDictionary()
+        self._state: Dict[str, Dict[int, Any]] = {}  # by function of the program: what its last call gave, by id
+        self._steps_by = ""  # the function whose calls count steps
 
     def slowly(self, _token: object, _result: object, *_args: object, **_kwargs: object) -> "Any":
         """The answer of a call is none that the library could give alone next time."""
@@ -74,90 +90,109 @@ class _Calls:
         yield "env.XLA_FLAGS", os.environ.get("XLA_FLAGS", "unset")
         yield "devices", " ".join(sorted({device.device_kind for device in self._jax.devices()}))
 
-    def before(self, *args: "Any", jaxpr: "Any", name: str, **_others: object) -> "Optional[Call]":
-        operator, names, _ = self._known(jaxpr, name)
+    def before(self, *args: "Any", jaxpr: "Any", name: str, **_others: object) -> "Optional[_Entered]":
+        if not self._is_told_of(args):
+            return None
+        known = self._known(jaxpr, name)
+        self._count_step(known.code, args)
         constants = [(f"constant.{position}", each) for position, each in enumerate(jaxpr.consts)]
-        begun = self._begin(operator, [*_named(names, args, "args."), *constants])
-        if begun is not None:
-            self._count_step(jaxpr, begun)
-        return begun
+        key = _first_key(args, known.keys, "") or _first_key(
+            jaxpr.consts, [position - len(args) for position in known.keys], record_names.CONSTANT_KEY)
+        return _Entered(self._begin(known.operator, [*_named(known.arguments, args, "args."), *constants], key))
 
-    def after(self, call: "Call", result: "Any", *args: object, jaxpr: "Any", name: str, **_others: object) -> None:
-        _, names, paths = self._known(jaxpr, name)
-        written = [(slot, each) for slot, each in _named(names, args, "args.") if self._is_reference(each)]
-        outputs = self._end(call, [*_named(paths, result[0], ""), *written])
-        code = _code(jaxpr)
-        if code in self._state:
-            self._state[code] = {number for _, number in outputs}
-            if code == self._steps_by:
+    def after(self, entered: "_Entered", result: "Any", *args: object, jaxpr: "Any", name: str,
+              **_others: object) -> None:
+        known = self._known(jaxpr, name)
+        given = [*_named(known.arguments, args, "args."), *_named((), jaxpr.consts, "constant.")]
+        self._end(entered, _named(known.results, result[0], ""), given)
+        if known.code in self._state:
+            self._state[known.code] = {id(each): weakref.ref(each) for each in result[0]}
+            if known.code == self._steps_by:
                 self._arrays.step += 1
 
-    def before_compiled(self, compiled: "Any", *args: object, **kwargs: object) -> "Optional[Call]":
+    def before_compiled(self, compiled: "Any", *args: object, **kwargs: object) -> "Optional[_Entered]":
         """Of what `.lower().compile()` gave."""
+        given = self._flat((args, kwargs), "args")
+        if not self._is_told_of([each for _, each in given]):
+            return None
         name = str(compiled._executable.unsafe_call.name).removeprefix("jit(").removesuffix(")")
-        return self._begin(f"jax::{name}", self._flat((args, kwargs), "args"))
+        constants = list(_named((), compiled._params.const_args, "constant."))
+        key = _first_key([each for _, each in given], None, "") or _first_key(
+            [each for _, each in constants], None, record_names.CONSTANT_KEY)
+        return _Entered(self._begin(f"jax::{name}", [*given, *constants], key))
 
-    def after_compiled(self, call: "Call", result: object, *_args: object, **_kwargs: object) -> None:
-        self._end(call, self._flat(result, "result"))
+    def after_compiled(self, entered: "_Entered", result: object, _compiled: object, *args: object,
+                       **kwargs: object) -> None:
+        self._end(entered, self._flat(result, "result"), self._flat((args, kwargs), "args"))
 
     def _flat(self, tree: object, root: str) -> "List[Tuple[str, Any]]":
         util = self._jax.tree_util
         return [(root + util.keystr(path), leaf) for path, leaf in util.tree_flatten_with_path(tree)[0]]
 
-    def _begin(self, operator: str, given: "List[Tuple[str, Any]]") -> "Optional[Call]":
-        arrays = self._arrays
-        if not arrays.records() or any(isinstance(each, self._core.Tracer) for _, each in given):
-            return None
-        begun = arrays.enter(operator, any(_is_key(each) for _, each in given))
+    def _is_told_of(self, given: "Iterable[Any]") -> bool:
+        return self._arrays.records() and not any(isinstance(each, self._core.Tracer) for each in given)
+
+    def _begin(self, operator: str, given: "List[Tuple[str, Any]]", key: "Any") -> "Optional[Call]":
+        """key: kind and words of the one that it draws from, or None."""
+        begun = self._arrays.enter(operator, key is not None)
         if begun is None:
             return None
         try:
             begun.inputs = self._read(given, begun)
-            begun.key = next((key for key in (_key_of(each) for _, each in given) if key is not None), None)
+            begun.key = key and _position_of(*key)
         except BaseException:
             self._leave(begun, [], 0)
             raise
         begun.began = time.perf_counter_ns()
         return begun
 
-    def _end(self, call: "Call", returned: "List[Tuple[str, Any]]") -> "List[Named]":
+    def _end(self, entered: "_Entered", returned: "Iterable[Tuple[str, Any]]",
+             given: "Iterable[Tuple[str, Any]]") -> None:
+        call, entered.call = entered.call, None
+        if call is None:
+            return
+        returned = list(returned)
         outputs: List[Named] = []
         wall_ns = 0
         try:
             for _, each in returned:
                 getattr(each, "block_until_ready", bool)()
             wall_ns = time.perf_counter_ns() - call.began
-            outputs = self._read(returned, call)
+            written = [(slot, each) for slot, each in given if self._is_reference(each)]
+            outputs = self._read([*returned, *written], call)
         finally:
             self._leave(call, outputs, wall_ns)
-        return outputs
 
-    def left(self, call: "Call", error: object) -> None:
-        if error is not None:
-            self._leave(call, [], time.perf_counter_ns() - call.began)
+    def left(self, entered: "_Entered", error: object) -> None:
+        if error is not None and entered.call is not None:
+            self._leave(entered.call, [], time.perf_counter_ns() - entered.call.began)
 
     def _leave(self, call: "Call", outputs: "List[Named]", wall_ns: int) -> None:
         self._arrays.leave(call, outputs, wall_ns)
         for number in call.passing:
             self._arrays.let_go(number)
 
-    def _known(self, jaxpr: "Any", name: str) -> "Tuple[str, Any, Any]":
+    def _known(self, jaxpr: "Any", name: str) -> "_Compiled":
         known = self._names.get(jaxpr)
         if known is None:
             info = jaxpr.jaxpr.debug_info
             own = name[1:] if name.startswith("_") else name
-            is_random = "-packages/jax/_src/random" in str(info.func_src_info)
-            known = self._names[jaxpr] = (f"jax::random.{own}" if is_random else f"jax::{name}",
-                                          info.arg_names or (), info.result_paths or ())
+            source = str(info.func_src_info)
+            is_random = "-packages/jax/_src/random" in source
+            inner = jaxpr.jaxpr
+            roots = {var: {position} for position, var in enumerate([*inner.invars, *inner.constvars])}
+            known = self._names[jaxpr] = _Compiled(
+                f"jax::random.{own}" if is_random else f"jax::{name}",
+                "" if "-packages/" in source else source, info.arg_names or (), info.result_paths or (),
+                sorted(_keys_among(inner, roots)))
         return known
 
-    def _count_step(self, jaxpr: "Any", call: "Call") -> None:
+    def _count_step(self, code: str, given: "Iterable[Any]") -> None:
         """A function of the program that is given what it gave before makes a step of it in each call."""
-        code = _code(jaxpr)
-        if code is None or self._steps_by is not None:
+        if not code or self._steps_by:
             return
-        given = self._state.setdefault(code, set())
-        if any(number in given for _, number in call.inputs):
+        last = self._state.setdefault(code, {})
+        if any(id(each) in last and last[id(each)]() is each for each in given):
             self._steps_by, self._arrays.step = code, self._arrays.step + 1
 
     def _read(self, values: "Iterable[Tuple[str, Any]]", call: "Call") -> "List[Named]":
@@ -182,12 +217,10 @@ class _Calls:
     def _leaves(self, slot: str, value: "Any") -> "Iterator[Tuple[str, Any, str]]":
         """Slot, array of one device or number of the host, and which kind of key it is."""
         kind = ""
-        if self._is_reference(value):
-            value = value._refs._buf
+        if self._is_reference(value):  # its array stays, and is written
+            value = _values(value._refs._buf)
         if _is_typed_key(value):
             kind, value = f"key<{value._impl.tag}>", value._base_array
-        elif _is_raw_key(value):
-            kind = "key"
         if not isinstance(value, self._array.ArrayImpl):
             if isinstance(value, (self._numpy.ndarray, self._numpy.generic, int, float, complex)):
                 yield slot, self._numpy.asarray(value), kind
@@ -213,12 +246,6 @@ class _Calls:
         return values, _device_text(holder) if is_fixed else "cpu", kind, holder if is_fixed else None
 
 
-def _code(jaxpr: "Any") -> "Any":
-    """Which function of the program that is: None of one of JAX's."""
-    info = str(jaxpr.jaxpr.debug_info.func_src_info)
-    return None if "-packages/" in info else info
-
-
 def _device_text(array: "Any") -> str:
     device = next(iter(array.devices()))
     return device.platform if device.platform == "cpu" and device.id == 0 else f"{device.platform}:{device.id}"
@@ -230,7 +257,15 @@ def _named(names: "Any", values: "Any", prefix: str) -> "Iterator[Tuple[str, Any
 
 
 def _values(array: "Any") -> "Any":
-    """As NumPy has them: of a CPU where they are, and the array keeps nothing of it."""
+    """As NumPy has them: of a CPU where they lie, so that neither array nor JAX know of it."""
+    import numpy
+
+    in_order = tuple(range(array.ndim))
+    has_bytes = array.nbytes and (array.dtype.itemsize > 1 or array.dtype.name in _WHOLE_BYTES)
+    if has_bytes and next(iter(array.devices())).platform == "cpu" and array.format.layout.major_to_minor == in_order:
+        array.block_until_ready()
+        memory = (ctypes.c_char * array.nbytes).from_address(array.unsafe_buffer_pointer())
+        return numpy.frombuffer(memory, array.dtype).reshape(array.shape)
     return array._single_device_array_to_np_array_did_copy()[0]
 
 
@@ -238,24 +273,53 @@ def _is_typed_key(value: "Any") -> bool:
     return hasattr(value, "_base_array") and hasattr(value, "_impl")
 
 
-def _is_raw_key(value: "Any") -> bool:
-    return getattr(value, "shape", None) == (2,) and str(getattr(value, "dtype", "")) == "uint32"
+def _first_key(values: "Any", used: "Optional[List[int]]", prefix: str) -> "Optional[Tuple[str, Any]]":
+    """Kind and words of the first key among values; used: positions of those that are used as one; None: not known."""
+    for position, value in enumerate(values):
+        if used is not None and position not in used:
+            continue
+        if _is_typed_key(value):
+            return f"{prefix}key<{value._impl.tag}>", value._base_array
+        if used is not None and getattr(value, "shape", None) == (2,):
+            return f"{prefix}key", value
+    return None
 
 
-def _is_key(value: "Any") -> bool:
-    return _is_typed_key(value) or _is_raw_key(value)
-
-
-def _key_of(value: "Any") -> "Optional[Tuple[str, int, int]]":
+def _position_of(kind: str, words: "Any") -> "Optional[Tuple[str, int, int]]":
     """A key is its own position: what it is made of."""
-    if _is_typed_key(value):
-        kind, words = f"key<{value._impl.tag}>", value._base_array
-    elif _is_raw_key(value):
-        kind, words = "key", value
-    else:
-        return None
     if words.shape != (2,):  # several, or of another kind
         return None
-    shards = getattr(words, "addressable_shards", None)
-    first, second = (words if shards is None else _values(shards[0].data)).tolist()
+    shards = getattr(words, "addressable_shards", None) if hasattr(words, "sharding") else None
+    first, second = (words if shards is None else _values(
+        words if len(shards) == 1 else shards[0].data)).tolist()
     return kind, first << 32 | second, 0
+
+
+# What takes a key, and what hands one on as it is.
+_TAKES_KEY = {"random_wrap": 1, "random_bits": 1, "random_split": 1, "random_fold_in": 1, "random_clone": 1,
+              "threefry2x32": 2, "rng_bit_generator": 1}
+_HANDS_ON = {"slice", "squeeze", "reshape", "dynamic_slice", "broadcast_in_dim", "convert_element_type", "copy",
+             "gather", "copy_p", "random_unwrap", "transpose"}
+
+
+def _keys_among(jaxpr: "Any", roots: "Dict[Any, set[int]]") -> "set[int]":
+    """Positions, of those that variables stand for, that a program of JAX uses as a key; roots: what they stand for."""
+    found: set[int] = set()
+    for equation in jaxpr.eqns:
+        name = equation.primitive.name
+        given = [roots.get(each, set()) if not hasattr(each, "val") else set() for each in equation.invars]
+        if not any(given):
+            continue
+        found.update(*given[:_TAKES_KEY.get(name, 0)])
+        if name in _HANDS_ON:
+            for each in equation.outvars:
+                roots[each] = set().union(*given)
+        for value in equation.params.values():
+            for part in value if isinstance(value, (tuple, list)) else (value,):
+                inner: Any = getattr(part, "jaxpr", part)
+                if hasattr(inner, "eqns"):
+                    # Behind what chooses a branch, or counts, its arguments are the last ones.
+                    count = min(len(inner.invars), len(given))
+                    pairs = zip(inner.invars[len(inner.invars) - count:], given[len(given) - count:])
+                    found |= _keys_among(inner, {var: root for var, root in pairs if root})
+    return found

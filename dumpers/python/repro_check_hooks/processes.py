@@ -67,7 +67,7 @@ def on_subprocess(module):
 
 def _stopped(process, *_signal, **_kwargs):
     """The program itself ends this one: what it has recorded by then is all that it would ever do."""
-    if hooks.recording is not None and process.returncode is None:
+    if (hooks.recording or hooks.arrays) is not None and process.returncode is None:
         mark = os.path.join(hooks.plan["directory"], f"{process.pid}.stopped")
         os.close(os.open(mark, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
 

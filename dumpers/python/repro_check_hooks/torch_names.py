@@ -163,6 +163,7 @@ NAMES: "Dict[str, Dict[str, Row]]" = {
     },
     "jax._src.stages": {
         "Compiled()._executable": ("0.10", "", "calls of what JAX compiled ahead of time are not recorded"),
+        "Compiled()._params": ("0.10", "", "calls of what JAX compiled ahead of time are not recorded"),
     },
     "jax._src.random.prng": {
         "PRNGKeyArray()._base_array": ("0.10", "", _CALLS_OF_JAX),

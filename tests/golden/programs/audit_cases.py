@@ -128,39 +128,39 @@ def recomputed_otherwise(program, variant):
         program.op("dropout", {"input": ("x", 1)}, [left], phase="recompute", **inside, **drew)
 
 
-def call_of_jax(program, name, inputs, output, key, **more):
+def call_of_jax(program, name, inputs, output, key, kind="key<fry>", **more):
     """A call of a compiled function; key: the words of the one that it draws from."""
     program.manifest["environment"] = {"framework": "jax"}
-    drew = {"seeded": True, "generator": {"device": "key<fry>", "seed": key, "before": 0, "after": 0, "drawn": -1}}
+    drew = {"seeded": True, "generator": {"device": kind, "seed": key, "before": 0, "after": 0, "drawn": -1}}
     program.op(name, inputs, [output], **drew, **more)
     program.ops[-1]["operator"] = f"jax::{name}"
 
 
-@case("key-is-constant", "argument", "once", "evaluates", "both", "trains")
+@case("key-is-constant", "argument", "once", "evaluates", "trains")
 def key_is_constant(program, variant):
     """A key is in a compiled function: each call drops the same elements."""
     for time in range(1 if variant == "once" else 3):
         key = time + 1 if variant == "argument" else 7
+        kind = "key<fry>" if variant == "argument" else "constant key<fry>"
         inputs = {"x": ("x", 1) if variant != "evaluates" else (f"x {time}", time)}
         if variant == "trains":
             inputs["state"] = (f"state {time - 1}", 10 + time)
-        inputs["key" if variant == "argument" else "constant.0"] = (f"key {key}", [key, key], "uint32")
-        if variant == "both":
-            inputs["key"] = ("other key", [time, 1], "uint32")
         output = (f"state {time}", 11 + time)
-        call_of_jax(program, "train_step", inputs, output, key, source="train.py:9", step=time)
+        call_of_jax(program, "train_step", inputs, output, key, kind, source="train.py:9", step=time)
 
 
-@case("key-used-twice", "split", "same_line", "library")
+@case("key-used-twice", "split", "copy", "order", "library")
 def key_used_twice(program, variant):
     """Two functions draw from one key."""
-    for place, name in enumerate(("random.normal", "random.uniform")):
+    names = {"copy": ("normal", "normal"), "order": ("shuffle", "shuffle")}.get(variant, ("normal", "uniform"))
+    for place, name in enumerate(names):
         key = place if variant == "split" else 7
-        at = {"source": "train.py:3" if variant == "same_line" else f"train.py:{3 + place}"}
+        at = {"source": f"train.py:{3 + place}"}
         if variant == "library":
             at["module"] = "flax"
         given = {"key": (f"key {key}", [key, key], "uint32")}
-        call_of_jax(program, name, given, (f"y {place}", 5 + place), key, **at)
+        output = (f"y {place}", [5 + place] * (3 if variant == "order" and place else 2))
+        call_of_jax(program, f"random.{name}", given, output, key, **at)
 
 
 @case("draws-repeat", "advances", "twice", "eval", "recomputed", "trainings")
