@@ -43,9 +43,9 @@ namespace fs = std::filesystem;
 
 constexpr const char* kNothingRecorded =
     "nothing was recorded: no Python process of the program imported PyTorch or JAX, and the "
-    "program "
-    "is not linked to LibTorch. Not recorded are: Python started with -I, -E or -S, a frozen or "
-    "static program, a C++ program that a shell starts, and a program that clears its environment";
+    "program is not linked to LibTorch. Not recorded are: Python started with -I, -E or -S, a "
+    "frozen or static program, a C++ program that a shell starts, and a program that clears its "
+    "environment";
 
 std::optional<AttachedProcess> read_state(const fs::path& file) {
   std::ifstream stream(file, std::ios::binary);

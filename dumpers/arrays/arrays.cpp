@@ -9,9 +9,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
-#include <exception>
-#include <filesystem>
-#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -26,11 +23,13 @@
 #include "core/digest/digest.h"
 #include "core/error.h"
 #include "core/system/signals_blocked.h"
+#include "core/system/told.h"
 #include "core/system/workers.h"
 #include "core/tensor/content_summary.h"
 #include "core/tensor/dtype.h"
 #include "core/text/text.h"
 #include "core/trace/given_seed.h"
+#include "core/trace/hook_failures.h"
 #include "core/trace/host_generator_watch.h"
 #include "core/trace/op_record.h"
 #include "core/trace/program_plan.h"
@@ -39,6 +38,15 @@
 
 namespace repro_check::arrays {
 namespace {
+
+using core::told;
+
+/// The next of texts with a null behind each.
+std::string take_text(const char*& texts) {
+  std::string text = texts;
+  texts += text.size() + 1;
+  return text;
+}
 
 /// A call that has begun.
 struct Open {
@@ -201,16 +209,7 @@ class Recording {
   core::RunManifest& manifest() { return manifest_; }
 
   void note_failed(std::string_view where, std::string_view error, std::uint64_t count) {
-    constexpr std::size_t kMost = 20;
-    auto& notes = manifest_.notes;
-    const auto known = std::ranges::find_if(notes, [&](const core::HookFailure& note) {
-      return note.where == where && note.error == error;
-    });
-    if (known != notes.end()) {
-      known->count += count;
-    } else if (notes.size() < kMost) {
-      notes.push_back({std::string(where), std::string(error), count});
-    }
+    core::count_failure(manifest_.notes, where, error, count);
   }
 
   void note_unread(std::string_view type) { ++unread_[std::string(type)]; }
@@ -327,8 +326,7 @@ class Recording {
            bool keeps_bytes) {
     const char* names = arrays.names;
     for (std::size_t i = 0; i < arrays.count; ++i) {
-      const std::string name = names;
-      names += name.size() + 1;
+      const std::string name = take_text(names);
       const core::TensorSlot slot{static_cast<std::uint32_t>(record.tensors.size())};
       const auto known = known_.find(arrays.numbers[i]);
       core::TensorRecord& tensor =
@@ -379,25 +377,6 @@ void let_go_in_child() {
   if (Recording* recording = latest.load()) recording->let_go();
 }
 
-/// Runs `work`; what it throws is returned as text.
-template <typename Work>
-const char* told(Work&& work) noexcept {
-  thread_local std::string text;
-  try {
-    work();
-    return nullptr;
-  } catch (const std::exception& error) {
-    try {
-      text = error.what();
-    } catch (...) {
-      return "out of memory";
-    }
-    return text.c_str();
-  } catch (...) {
-    return "unknown failure";
-  }
-}
-
 /// On a recording that goes on. What fails there makes it one that is not whole.
 template <typename Result, typename Work>
 Result when_active(Result otherwise, Work&& work) noexcept {
@@ -423,13 +402,6 @@ void tell(Work&& work) noexcept {
     work(recording);
     return 0;
   }));
-}
-
-/// The next of texts with a null behind each.
-std::string take_text(const char*& texts) {
-  std::string text = texts;
-  texts += text.size() + 1;
-  return text;
 }
 
 }  // namespace

@@ -31,9 +31,11 @@
 #include <vector>
 
 #include "core/digest/digest.h"
+#include "core/system/told.h"
 #include "core/tensor/unread.h"
 #include "core/text/secrets.h"
 #include "core/text/text.h"
+#include "core/trace/hook_failures.h"
 #include "core/trace/program_plan.h"
 #include "core/trace/program_records.h"
 #include "core/trace/record_names.h"
@@ -54,6 +56,8 @@
 
 namespace repro_check::probe {
 namespace {
+
+using core::told;
 
 /// Whether there is a recording, of a process that this one was forked from.
 bool is_forked_child();
@@ -237,16 +241,8 @@ class Recording {
 
   /// Any thread.
   void note_failed(std::string_view where, std::string_view error, std::uint64_t count) {
-    constexpr std::size_t kMost = 20;
     const std::lock_guard lock(noting_);
-    const auto known = std::ranges::find_if(manifest_.notes, [&](const core::HookFailure& note) {
-      return note.where == where && note.error == error;
-    });
-    if (known != manifest_.notes.end()) {
-      known->count += count;
-    } else if (manifest_.notes.size() < kMost) {
-      manifest_.notes.push_back({std::string(where), std::string(error), count});
-    }
+    core::count_failure(manifest_.notes, where, error, count);
   }
 
   /// On the thread that trains. In steps that are not recorded the engine is off there.
@@ -514,25 +510,6 @@ std::vector<at::Tensor> written_by_generated_code(const capture::NamedValues& va
     if (value.isTensor()) written.push_back(value.toTensor());
   }
   return is_generated ? written : std::vector<at::Tensor>();
-}
-
-/// Runs `work`; what it throws is returned as text.
-template <typename Work>
-const char* told(Work&& work) noexcept {
-  thread_local std::string text;
-  try {
-    work();
-    return nullptr;
-  } catch (const std::exception& error) {
-    try {
-      text = error.what();
-    } catch (...) {
-      return "out of memory";
-    }
-    return text.c_str();
-  } catch (...) {
-    return "unknown failure";
-  }
 }
 
 /// For what may not fail: the engine keeps a failure of its own, and repro_check_end() says it. Any

@@ -10,6 +10,8 @@ import sys
 import time
 import weakref
 
+import numpy  # which JAX has loaded
+
 from . import hooks, processes, record_names
 from .arrays import Arrays
 from .hooks import Instead, guarded, watch
@@ -68,10 +70,10 @@ class _Calls:
     def __init__(self, arrays: Arrays, jax: "Any") -> None:
         self._arrays, self._jax = arrays, jax
         self._core: Any = sys.modules["jax._src.core"]
-        self._numpy: Any = sys.modules["numpy"]
         self._array: Any = sys.modules["jax._src.array"]  # which may be only partly there
         self._names: weakref.WeakKeyDictionary[Any, _Compiled] = weakref.WeakKeyDictionary()
         self._state: Dict[str, Dict[int, Any]] = {}  # by function of the program: what its last call gave, by id
+        self._devices: set[str] = set()  # kinds of those that arrays lie on: at the end JAX may have let go of them
         self._steps_by = ""  # the function whose calls count steps
 
     def slowly(self, _token: object, _result: object, *_args: object, **_kwargs: object) -> "Any":
@@ -88,7 +90,7 @@ class _Calls:
             if value is not None:
                 yield f"jax.config.{name}", str(value)
         yield "env.XLA_FLAGS", os.environ.get("XLA_FLAGS", "unset")
-        yield "devices", " ".join(sorted({device.device_kind for device in self._jax.devices()}))
+        yield "devices", " ".join(sorted(self._devices))
 
     def before(self, *args: "Any", jaxpr: "Any", name: str, **_others: object) -> "Optional[_Entered]":
         if not self._is_told_of(args):
@@ -222,8 +224,8 @@ class _Calls:
         if _is_typed_key(value):
             kind, value = f"key<{value._impl.tag}>", value._base_array
         if not isinstance(value, self._array.ArrayImpl):
-            if isinstance(value, (self._numpy.ndarray, self._numpy.generic, int, float, complex)):
-                yield slot, self._numpy.asarray(value), kind
+            if isinstance(value, (numpy.ndarray, numpy.generic, int, float, complex)):
+                yield slot, numpy.asarray(value), kind
             else:
                 self._arrays.not_read(f"{type(value).__module__}.{type(value).__qualname__}")
         elif len(value.sharding.device_set) > 1:
@@ -233,7 +235,7 @@ class _Calls:
             yield slot, value, kind
 
     def _is_reference(self, value: "Any") -> bool:
-        """To an array that calls put another one in the place of."""
+        """To an array that calls write."""
         return isinstance(value, self._core.Ref) and hasattr(value._refs, "_buf")
 
     def _content(self, holder: "Any", kind: str) -> "Content":
@@ -243,11 +245,14 @@ class _Calls:
             values = values.copy(order="C")
         if values.dtype.itemsize == 1 and values.dtype.name not in _WHOLE_BYTES:  # a code of less than a byte in each
             values, kind = values.view("uint8"), f"{kind} {values.dtype.name}".strip()
-        return values, _device_text(holder) if is_fixed else "cpu", kind, holder if is_fixed else None
+        if not is_fixed:
+            return values, "cpu", kind, None
+        device = next(iter(holder.devices()))
+        self._devices.add(device.device_kind)
+        return values, _device_text(device), kind, holder
 
 
-def _device_text(array: "Any") -> str:
-    device = next(iter(array.devices()))
+def _device_text(device: "Any") -> str:
     return device.platform if device.platform == "cpu" and device.id == 0 else f"{device.platform}:{device.id}"
 
 
@@ -258,8 +263,6 @@ def _named(names: "Any", values: "Any", prefix: str) -> "Iterator[Tuple[str, Any
 
 def _values(array: "Any") -> "Any":
     """As NumPy has them: of a CPU where they lie, so that neither array nor JAX know of it."""
-    import numpy
-
     in_order = tuple(range(array.ndim))
     has_bytes = array.nbytes and (array.dtype.itemsize > 1 or array.dtype.name in _WHOLE_BYTES)
     if has_bytes and next(iter(array.devices())).platform == "cpu" and array.format.layout.major_to_minor == in_order:
